@@ -16,6 +16,8 @@ from .syntax_errors import LeftOut, end_of, start_of
 
 Node = Tree[Token]
 
+TOO_LARGE_INT, TOO_LARGE_FLOAT = "this number does not fit a 64-bit int", "this number does not fit a float"
+
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 
@@ -48,32 +50,25 @@ class ConstantReader:
         sign = "-" if negative else ""
         match token.type:
             case "INT":
-                digits = token.lstrip("0") or "0"
-                value = int(sign + digits[:20])  # Twenty digits exceed 64 bits; int() refuses very long texts.
-                if not -(2**63) <= value < 2**63:
-                    raise self._refuse(
-                        "E0307", "this number does not fit a 64-bit int", whole, "write it with a decimal point"
-                    )
+                value = whole_number(sign, token)
+                if value is None:
+                    raise self._refuse("E0307", TOO_LARGE_INT, whole, "write it with a decimal point")
                 return syntax.ConstantNode(value, "int", span)
             case "NUMBER":
-                try:
-                    number = Decimal(sign + token)
-                    fits = abs(float(number)) < float("inf") and (float(number) == 0) == (number == 0)
-                except (InvalidOperation, ValueError):  # The exponent is too large for Decimal.
-                    fits = False
-                if not fits:
-                    raise self._refuse("E0307", "this number does not fit a float", whole)
+                number = float_number(sign + token)
+                if number is None:
+                    raise self._refuse("E0307", TOO_LARGE_FLOAT, whole)
                 return syntax.ConstantNode(number, "float", span)
             case "STRING":
                 return syntax.ConstantNode(self._string(token), "string", span)
             case "DATE":
                 text = token[len('date"') : -1]
-                if not _is_date(text):
+                if not is_date(text):
                     help = 'write dates as `date"2026-01-31"`'
                     raise self._refuse("E0109", f"`{text}` is not a valid date", token, help)
                 return syntax.ConstantNode(text, "date", span)
             case "TIMESTAMP":
-                moment = _moment(token[len('timestamp"') : -1])
+                moment = moment_text(token[len('timestamp"') : -1])
                 if moment is None:
                     text = token[len('timestamp"') : -1]
                     help = 'write timestamps as `timestamp"2026-01-31 12:00:00"`, in UTC'
@@ -112,7 +107,24 @@ def token_of(tree: Node) -> Token:
     return token
 
 
-def _is_date(text: str) -> bool:
+def whole_number(sign: str, digits: str) -> int | None:
+    """Return the int that digits with a sign say, None if it does not fit 64 bits."""
+    value = int(sign + (digits.lstrip("0") or "0")[:20])  # Twenty digits exceed 64 bits; int() refuses very long texts.
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def float_number(text: str) -> Decimal | None:
+    """Return the number that a text says, None if it does not fit a float."""
+    try:
+        number = Decimal(text)
+        fits = abs(float(number)) < float("inf") and (float(number) == 0) == (number == 0)
+    except (InvalidOperation, ValueError):  # The exponent is too large for Decimal.
+        return None
+    return number if fits else None
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is a date as constants have it."""
     if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) is None:
         return False
     try:
@@ -122,7 +134,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _moment(text: str) -> str | None:
+def moment_text(text: str) -> str | None:
     """Return the text of a timestamp as proofs and outputs write it, or None if there is no such timestamp."""
     if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", text) is None:
         return None

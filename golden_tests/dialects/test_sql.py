@@ -15,6 +15,7 @@ import duckdb
 import pytest
 from flintlog.compiler.diagnostics import CompileError, Diagnostics
 from flintlog.compiler.editor.converter import converted
+from flintlog.compiler.frontend.sql import joins
 from flintlog.compiler.frontend.sql.reader import read
 from flintlog.compiler.ir import syntax
 from flintlog.compiler.pipeline import compile_program, run_passes
@@ -170,3 +171,21 @@ def test_random_trees(seed: int) -> None:
 
 def _inputs(job: ImportedJob) -> list[str]:
     return [relation.name for relation in job.program.relations if relation.kind == "input"]
+
+
+def test_nested_queries_are_read_once() -> None:
+    """Joined queries in joined queries are read once each, not twice as often with each level."""
+    levels, query, read = 20, "SELECT id, g FROM a", Counter[str]()
+    for level in range(levels):
+        query = f"SELECT x.id, y.g FROM a AS x LEFT JOIN ({query}) AS y ON x.g = y.id AND x.id > {level}"
+    reader, original = joins, joins._read
+
+    def counted(*given: Any) -> Any:
+        read["items"] += 1
+        return original(*given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reader, "_read", counted)
+        _, diagnostics = program_of(Case("nested", "nested", f"{TABLES}CREATE MATERIALIZED VIEW v AS {query};"))
+    assert diagnostics.items == []
+    assert levels < read["items"] < 4 * levels

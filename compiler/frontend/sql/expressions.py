@@ -23,8 +23,9 @@ from ...ir import syntax, typed
 from ...ir.syntax_printer import literal_text
 from ...source import Span
 from ...type_rules import Arithmetic, common_type, digits_of, result_of
+from ..constants import TOO_LARGE_FLOAT, TOO_LARGE_INT, float_number, is_date, moment_text, whole_number
 from .functions import AGGREGATES, ARITHMETIC, COMPARISONS, EXTRACTED, OPPOSITE, STRICT
-from .scope import Case, Literals, Row, SqlValue, is_null_test, null, null_of, variables
+from .scope import Case, Literals, Row, SqlValue, is_null_test, null, null_of, variables, without_repeats
 from .text import Unsupported, only
 
 if TYPE_CHECKING:
@@ -40,16 +41,19 @@ MOST_CASES = 256
 
 _NOT = {TRUE: FALSE, FALSE: TRUE, UNKNOWN: UNKNOWN}
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)Z?")
+_MOMENT = re.compile(r"([0-9-]{10})(?:[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,6})?)?Z?)?")
+"""A date, the hour and minute of a timestamp, and its seconds."""
 
 
 class SqlExpressions:
     """Translates expressions and conditions in rows. Queries in them are those of ``queries``."""
 
     def __init__(self, queries: Queries, exact: bool) -> None:
-        self.queries, self.exact = queries, exact
-        self.source = queries.source
+        self.queries, self.program, self.exact = queries, queries.program, exact
+
+    def exactly(self) -> SqlExpressions:
+        """Return expressions whose cases exclude each other."""
+        return self if self.exact else SqlExpressions(self.queries, True)
 
     # ---- values ----------------------------------------------------------------------------------------------------
 
@@ -63,7 +67,7 @@ class SqlExpressions:
         return cases
 
     def _values(self, node: exp.Expr, row: Row) -> list[Case]:
-        span = self.source.span(node)
+        span = self.program.span(node)
         if row.computed and (known := row.computed.get(self.queries.canonical(node, row))) is not None:
             return [((), known)]
         match node:
@@ -79,9 +83,7 @@ class SqlExpressions:
             case exp.Literal() | exp.Boolean():
                 return [((), constant(node, span))]
             case exp.Neg(this=exp.Literal() as number) if not number.is_string:
-                value = constant(number, span)
-                assert isinstance(value.expression, syntax.ConstantNode) and not isinstance(value.expression.value, str)
-                return [((), replace(value, expression=replace(value.expression, value=-value.expression.value)))]
+                return [((), constant(number, span, "-"))]
             case exp.Neg():
                 return self.strict([self.values(node.this, row)], lambda v: _negative(v[0], span))
             case exp.Div():
@@ -132,7 +134,7 @@ class SqlExpressions:
                     if outcome != UNKNOWN
                     else (literals, null(span))
                     for outcome in (TRUE, FALSE, UNKNOWN)
-                    for literals in replaced_exact(self).holds(node, row, outcome)
+                    for literals in self.exactly().holds(node, row, outcome)
                 ]
             case _:
                 return self._call(node, row, span)
@@ -176,7 +178,7 @@ class SqlExpressions:
 
     def _chosen(self, tests: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None, row: Row) -> list[Case]:
         """Return the cases of the expression whose test is the first that is true."""
-        exact = replaced_exact(self)
+        exact = self.exactly()
         result: list[Case] = []
         rest: list[Literals] = [()]
         for condition, chosen in tests:
@@ -189,7 +191,7 @@ class SqlExpressions:
                 raise Unsupported(
                     "E0792", f"this has more than {MOST_CASES} cases", condition, "compute parts in views"
                 )
-        last = self.values(default, row) if default is not None else [((), null(self.source.span(tests[0][0])))]
+        last = self.values(default, row) if default is not None else [((), null(self.program.span(tests[0][0])))]
         result += [((*a, *b), v) for a in rest for b, v in last]
         return unified(result)
 
@@ -206,7 +208,7 @@ class SqlExpressions:
 
     def _division(self, node: exp.Div, row: Row, span: Span) -> list[Case]:
         given = [self.values(side, row) for side in (node.this, node.expression)]
-        whole = self.source.dialect in ("", "postgres")
+        whole = self.program.dialect in ("", "postgres")
 
         def divided(values: list[SqlValue]) -> SqlValue:
             left, right = values
@@ -350,7 +352,7 @@ class SqlExpressions:
 
     def compared(self, op: str, node: exp.Expr, row: Row, outcome: str) -> list[Literals]:
         """Return when a comparison of two values has an outcome."""
-        span = self.source.span(node)
+        span = self.program.span(node)
         if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple) and op in ("=", "!="):
             sides = zip(node.this.expressions, node.expression.expressions, strict=True)
             equal = exp.and_(*(exp.EQ(this=one, expression=other) for one, other in sides))
@@ -431,7 +433,7 @@ class SqlExpressions:
             result = []
             for literals, value in self.values(node.this, row):
                 if not value.is_null:
-                    alike = [typed_alike((value, constant(item, self.source.span(item)))) for item in items]
+                    alike = [typed_alike((value, constant(item, self.program.span(item)))) for item in items]
                     differ = (
                         syntax.ComparisonNode("!=", a.expression, b.expression, b.expression.span) for a, b in alike
                     )
@@ -473,11 +475,6 @@ class SqlExpressions:
             for literal in made.find_all(exp.Literal):
                 literal.meta.update(pattern.meta)
         return self.holds(exp.and_(*tests), row, outcome)
-
-
-def replaced_exact(expressions: SqlExpressions) -> SqlExpressions:
-    """Return expressions whose cases exclude each other."""
-    return expressions if expressions.exact else SqlExpressions(expressions.queries, True)
 
 
 def _behind(node: exp.Expr, count: exp.Expr) -> exp.Expr:
@@ -527,18 +524,20 @@ def compared(op: str, left: SqlValue, right: SqlValue, outcome: str, span: Span 
     return [(syntax.ComparisonNode(wanted, one.expression, other.expression, span or left.expression.span),)]
 
 
-def constant(node: exp.Expr, span: Span) -> SqlValue:
-    """Return the value of a literal."""
+def constant(node: exp.Expr, span: Span, sign: str = "") -> SqlValue:
+    """Return the value of a literal, perhaps with a sign; raise Unsupported if it does not fit its type."""
     if isinstance(node, exp.Boolean):
         return SqlValue(syntax.ConstantNode(bool(node.this), "bool", span), typed.BOOL)
     text = str(node.this)
     if node.args.get("is_string"):
         return SqlValue(syntax.ConstantNode(text, "string", span), typed.STRING)
-    if re.fullmatch(r"\d+", text):
-        return SqlValue(syntax.ConstantNode(int(text), "int", span), typed.INT)
-    if not re.fullmatch(r"\d*\.?\d*([eE][+-]?\d+)?", text):
-        raise Unsupported("E0793", f"`{text[:40]}` is not a number", node)
-    return SqlValue(syntax.ConstantNode(Decimal(text), "float", span), typed.FLOAT)
+    if re.fullmatch(r"[0-9]+", text):
+        if (whole := whole_number(sign, text)) is None:
+            raise Unsupported("E0307", TOO_LARGE_INT, node, "write it with a decimal point")
+        return SqlValue(syntax.ConstantNode(whole, "int", span), typed.INT)
+    if (number := float_number(sign + text)) is None:
+        raise Unsupported("E0307", TOO_LARGE_FLOAT, node)
+    return SqlValue(syntax.ConstantNode(number, "float", span), typed.FLOAT)
 
 
 def _known(op: str, one: SqlValue, other: SqlValue) -> bool | None:
@@ -559,8 +558,7 @@ def without_repetition(conjunctions: Iterable[Literals]) -> list[Literals]:
     found: dict[frozenset[str], Literals] = {}
     for literals in conjunctions:
         if may_hold(literals):
-            texts = {literal_text(literal): literal for literal in literals}
-            found.setdefault(frozenset(texts), tuple(texts.values()))
+            found.setdefault(frozenset(map(literal_text, literals)), without_repeats(literals))
     return list(found.values())
 
 
@@ -587,29 +585,17 @@ def as_type(value: SqlValue, type_: typed.Type) -> SqlValue:
     if not isinstance(node, syntax.ConstantNode) or value.type == type_:
         return value
     if node.kind == "string" and type_ in (typed.DATE, typed.TIMESTAMP):
-        text = moment(str(node.value), type_)
+        text = _moment(str(node.value), type_)
         return value if text is None else SqlValue(replace(node, value=text, kind=type_.name), type_)
     return value
 
 
-def moment(text: str, type_: typed.Type) -> str | None:
-    """Return a date or timestamp as constants have it; None if a text is none."""
-    import datetime
-
-    if _DATE.fullmatch(text):
-        text, clock = text, ""
-    elif (found := _TIMESTAMP.fullmatch(text)) and type_ == typed.TIMESTAMP:
-        text, clock = found[1], found[2]
-    else:
+def _moment(text: str, type_: typed.Type) -> str | None:
+    """Return a date or timestamp as constants have it; None if a text is none. The time of a timestamp may be short."""
+    found = _MOMENT.fullmatch(text)
+    if found is None or not is_date(found[1]) or (type_ == typed.DATE and found[2]):
         return None
-    try:
-        day = datetime.date.fromisoformat(text)
-        if type_ == typed.DATE:
-            return day.isoformat()
-        whole = datetime.datetime.fromisoformat(f"{text} {clock or '00:00:00'}")
-    except ValueError:
-        return None
-    return whole.isoformat(" ", "microseconds" if whole.microsecond else "seconds")
+    return found[1] if type_ == typed.DATE else moment_text(f"{found[1]} {found[2] or '00:00'}{found[3] or ':00'}")
 
 
 def operand(value: SqlValue, other: SqlValue) -> typed.Type:
@@ -639,7 +625,12 @@ def unified(cases: Iterable[Case]) -> list[Case]:
 
 def told_apart(value: SqlValue, type_: typed.Type) -> list[Case]:
     """Return a value as it is if it has a type, or can take it; otherwise whether it is null, and if it is not."""
-    if not value.nullable or value.is_null or value.type == type_:
+    return null_or_not(value) if value.type != type_ else [((), value)]
+
+
+def null_or_not(value: SqlValue) -> list[Case]:
+    """Return a value that may be null as two cases: it is null, and it is not."""
+    if not value.nullable or value.is_null:
         return [((), value)]
     return [((test(value, "="),), null_of(value)), ((test(value, "!="),), replace(value, nullable=False))]
 

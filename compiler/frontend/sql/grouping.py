@@ -26,7 +26,7 @@ from .expressions import TRUE, SqlExpressions, as_common, common, function_name,
 from .functions import AGGREGATES
 from .scope import Branch, Case, Literals, Row, SqlColumn, SqlTable, SqlValue, bound, certain, null, variables
 from .subqueries import all_literals, binding, check_nulls, variables_around
-from .text import Unsupported, only
+from .text import Unsupported, count_of, only
 
 if TYPE_CHECKING:
     from .queries import Queries
@@ -71,9 +71,11 @@ class Groups:
     @property
     def is_selected(self) -> bool:
         """Whether there are groups, and all keys are selected, so that no rows are equal."""
-        items = [item.this if isinstance(item, exp.Alias) else item for item in self.node.expressions]
+        if not self.calls and not self.keys:
+            return False
+        items = (item.this if isinstance(item, exp.Alias) else item for item in self.node.expressions)
         selected = {self._name_of(item) for item in items}
-        return bool(self.calls or self.keys) and all(self._name_of(key) in selected for key in self.keys)
+        return all(self._name_of(key) in selected for key in self.keys)
 
     def _calls(self) -> Iterator[AggregateCall]:
         """Yield the aggregates of the query, not those of queries in it."""
@@ -119,9 +121,9 @@ class Groups:
         aliases = {str(item.alias).lower(): item.this for item in self.node.expressions if isinstance(item, exp.Alias)}
         for key in group.expressions:
             if isinstance(key, exp.Literal) and not key.is_string:
-                place = int(str(key.this))
-                if not 1 <= place <= len(self.node.expressions):
-                    raise Unsupported("E0794", f"there is no column {place} in this SELECT", key)
+                place = count_of(key)
+                if place is None or not 1 <= place <= len(self.node.expressions):
+                    raise Unsupported("E0794", f"there is no column {str(key.this)[:20]} in this SELECT", key)
                 item = self.node.expressions[place - 1]
                 yield item.this if isinstance(item, exp.Alias) else item
             elif isinstance(key, exp.Column) and key.args.get("table") is None and str(key.name).lower() in aliases:
@@ -149,7 +151,7 @@ class Groups:
             place
             for place, found in enumerate(parts)
             if all(
-                len(cases) == 1 and not cases[0][0] and not self._may_be_null(cases[0][1], d)
+                len(cases) == 1 and not cases[0][0] and not self.program.lacks_value(cases[0][1], d.literals)
                 for d, cases in zip(derivations, found, strict=True)
             )
         ]
@@ -258,16 +260,11 @@ class Groups:
             found.append(cases)
         return found
 
-    def _may_be_null(self, value: SqlValue, d: _Derivation) -> bool:
-        node = value.expression
-        named = isinstance(node, syntax.VariableNode) and self.program.may_be_null(node.name, d.literals)
-        return value.is_null or (value.nullable and named)
-
     def _key_columns(self, derivations: Sequence[_Derivation], coded: bool, around: Sequence[str]) -> list[SqlColumn]:
         columns: list[SqlColumn] = []
         for place, key in enumerate(self.keys):
             given = [d.keys[place] for d in derivations]
-            nullable = any(self._may_be_null(d.keys[place], d) for d in derivations)
+            nullable = any(self.program.lacks_value(d.keys[place], d.literals) for d in derivations)
             type_ = common(given)
             type_ = typed.STRING if type_ == typed.NOTHING else type_
             name = (

@@ -120,6 +120,8 @@ class _Join:
         if self.side not in ("", "LEFT", "RIGHT", "FULL"):
             raise Unsupported("E0792", f"{self.side} JOIN is not supported", node)
         self.items, self.own = _read(queries, node.this, exact)
+        #: The same, where copies do not matter.
+        self.loose = _read(queries, node.this, False)[0] if exact and self.side in ("LEFT", "FULL") else self.items
         self.merged = [shown_name(column) for column in (node.args.get("using") or ())]
         if method == "NATURAL":
             self.merged = [n for n in self.own.columns if any(n in s.columns for s in sample.sources)]
@@ -145,9 +147,7 @@ class _Join:
 
         def matches(left: Row) -> list[Literals]:
             return [
-                (*item[0], *literals)
-                for item in _read(self.queries, self.node.this, False)[0]
-                for literals in self._met(left, _beside(left, item), False)
+                (*item[0], *literals) for item in self.loose for literals in self._met(left, _beside(left, item), False)
             ]
 
         absent = Source(self.own.alias, {n: null_of(v) for n, v in self.own.columns.items()})

@@ -25,8 +25,8 @@ from .expressions import SqlExpressions, as_common, common, function_name, may_h
 from .functions import COMPARISONS
 from .grouping import outside_queries
 from .program import is_set
-from .scope import Branch, Literals, Row, SqlColumn, SqlTable, SqlValue
-from .text import NAME, Unsupported, only
+from .scope import Branch, Literals, Row, SqlColumn, SqlTable, SqlValue, starred
+from .text import NAME, Unsupported, count_of, only
 
 if TYPE_CHECKING:
     from .queries import Queries
@@ -114,14 +114,10 @@ def with_aliases(condition: E, node: exp.Select) -> E:
 
 def _count(node: exp.Expr) -> int:
     """Return the number of rows that a LIMIT keeps."""
-    if (
-        not isinstance(node, exp.Literal)
-        or node.is_string
-        or not str(node.this).isdigit()
-        or not 0 < int(str(node.this)) <= MOST
-    ):
+    count = count_of(node)
+    if count is None or not 0 < count <= MOST:
         raise Unsupported("E0792", "a number of rows must be a positive constant", node)
-    return int(str(node.this))
+    return count
 
 
 def _qualified(node: exp.Select, window: exp.Window) -> int:
@@ -143,10 +139,10 @@ def at_most(condition: exp.Expr, is_number: Callable[[exp.Expr], bool]) -> int:
     """Return how many of numbered rows a condition keeps at most."""
     most = MOST
     for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-        if type(part) in COMPARISONS and isinstance(part.expression, exp.Literal) and is_number(part.this):
-            op, text = COMPARISONS[type(part)], str(part.expression.this)
-            if op in ("=", "<=", "<") and text.isdigit() and int(text) - (op == "<") > 0:
-                most = min(most, int(text) - (op == "<"))
+        if type(part) in COMPARISONS and is_number(part.this):
+            op, count = COMPARISONS[type(part)], count_of(part.expression) or 0
+            if op in ("=", "<=", "<") and count - (op == "<") > 0:
+                most = min(most, count - (op == "<"))
     return most
 
 
@@ -224,7 +220,7 @@ def numbered(
     )
     program.declare(table)
     ordered = [[(b.values[groups + place], b.literals) for b in branches] for place in range(orders)]
-    loose = [any(_may_be_null(queries, *each) for each in found) for found in ordered]
+    loose = [any(program.lacks_value(*each) for each in found) for found in ordered]
     for branch in branches:
         values = branch.values
         for tests, order in _orders(typed_values(values[groups : groups + orders], samples[groups:]), numbering, loose):
@@ -249,16 +245,9 @@ def numbered(
 def _items(queries: Queries, node: exp.Select, sample: Row, numbering: RowNumbers) -> Iterator[exp.Expr]:
     """Yield the expressions besides the number that are read of numbered rows."""
     for item in node.expressions:
-        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
-        if isinstance(star, exp.Star):
-            wanted = (
-                str(item.args["table"].this).lower()
-                if isinstance(item, exp.Column) and item.args.get("table")
-                else None
-            )
-            for source in sample.sources:
-                if wanted in (None, source.alias):
-                    yield from (exp.column(exp.to_identifier(n, quoted=True), source.alias) for n in source.columns)
+        columns = starred(item, sample)
+        if columns is not None:
+            yield from columns
             continue
         whole = item.this if isinstance(item, exp.Alias) else item
         if whole == numbering.place:
@@ -307,13 +296,6 @@ def _orders(
             cases.append([((test(value, op),), ordered(op == "=")) for op in ("=", "!=")])
     for chosen in product(*cases):
         yield tuple(one for case in chosen for one in case[0]), [one for case in chosen for one in case[1]]
-
-
-def _may_be_null(queries: Queries, value: SqlValue, literals: Literals) -> bool:
-    """Return whether a value may be null where literals hold."""
-    node = value.expression
-    loose = isinstance(node, syntax.VariableNode) and queries.program.may_be_null(node.name, literals)
-    return value.is_null or (value.nullable and loose)
 
 
 def typed_values(values: Sequence[SqlValue], types: Sequence[typed.Type]) -> list[SqlValue]:

@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from ...diagnostics import Diagnostics
 from ...ir import syntax, typed
-from ...ir.syntax_printer import literal_text, rule_text
+from ...ir.syntax_printer import rule_text
 from ...source import Span
-from .expressions import as_common, common, told_apart
+from .expressions import as_common, common, test, told_apart
 from .scope import (
     Branch,
     Literals,
@@ -26,6 +26,7 @@ from .scope import (
     is_null_test,
     substituted,
     variables,
+    without_repeats,
 )
 from .text import NAME, RESERVED, WORDS, SqlText
 from .types import type_name
@@ -206,6 +207,12 @@ class SqlProgram:
         ]
         return all(places) if places else name in self.nullable
 
+    def lacks_value(self, value: SqlValue, literals: Literals) -> bool:
+        """Return whether a value is null, or may be where literals hold."""
+        node = value.expression
+        named = isinstance(node, syntax.VariableNode) and self.may_be_null(node.name, literals)
+        return value.is_null or (value.nullable and named)
+
     def relation(
         self,
         hint: str,
@@ -251,19 +258,18 @@ class SqlProgram:
         """Return a branch whose equal variables are one, and constants where they are compared with; None if it has no
         rows. Variables of ``outer`` are those of a query around this one."""
         literals, values = branch.literals, branch.values
+        order = {name: place for place, name in enumerate(self.types)}
         changing = True
         while changing:
             changing = False
             here = bound(literals)
             for literal in literals:
-                names = self._equal(literal, here, outer)
+                names = self._equal(literal, here, outer, order)
                 if names is not None:
                     rest = tuple(one for one in literals if one is not literal)
                     sure = [n for n in variables(literal) if n in self.nullable and len({*variables(literal)}) == 1]
                     tests = tuple(
-                        syntax.ComparisonNode(
-                            "!=", syntax.VariableNode(n, literal.span), _null(literal.span), literal.span
-                        )
+                        test(SqlValue(syntax.VariableNode(n, literal.span), self.types[n]), "!=")
                         for n in dict.fromkeys(sure)
                     )
                     literals, values = substituted((*rest, *tests), names), substituted(values, names)
@@ -288,7 +294,7 @@ class SqlProgram:
         return Branch(literals, known, branch.span)
 
     def _equal(
-        self, literal: syntax.Literal, here: set[str], outer: frozenset[str]
+        self, literal: syntax.Literal, here: set[str], outer: frozenset[str], order: Mapping[str, int]
     ) -> Mapping[str, syntax.Expression] | None:
         """Return what to put in place of a variable, if a literal says that it equals another, or a constant."""
         if not isinstance(literal, syntax.ComparisonNode) or literal.op != "=":
@@ -296,7 +302,7 @@ class SqlProgram:
         sides = [(literal.left, literal.right), (literal.right, literal.left)]
         if all(isinstance(side, syntax.VariableNode) for side in sides[0]):
             # The later one becomes the earlier one.
-            sides.sort(key=lambda pair: -list(self.types).index(pair[0].name))  # type: ignore[union-attr]
+            sides.sort(key=lambda pair: -order[pair[0].name])  # type: ignore[union-attr]
         for one, other in sides:
             if not isinstance(one, syntax.VariableNode) or one.name not in here or one.name in outer:
                 continue
@@ -307,22 +313,6 @@ class SqlProgram:
             elif isinstance(other, syntax.ConstantNode) and other.kind == type_.name:
                 return {one.name: other}
         return None
-
-
-def without_repeats(literals: Literals) -> Literals:
-    """Return literals without tests that occur before. Atoms count each time."""
-    seen: set[str] = set()
-    kept = []
-    for literal in literals:
-        text = literal_text(literal)
-        if text not in seen or isinstance(literal, syntax.AtomNode):
-            kept.append(literal)
-        seen.add(text)
-    return tuple(kept)
-
-
-def _null(span: Span) -> syntax.ConstantNode:
-    return syntax.ConstantNode("null", "null", span)
 
 
 def with_wildcards(

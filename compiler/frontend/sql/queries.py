@@ -14,7 +14,7 @@ otherwise copies do not matter. Queries in FROM are written out where they stand
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from sqlglot import exp
@@ -22,13 +22,13 @@ from sqlglot import exp
 from ...ir import typed
 from ...type_rules import common_type
 from . import subqueries
-from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, common, compared, may_hold, test
+from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, common, compared, may_hold, null_or_not, test
 from .grouping import Groups
 from .joins import Named, different_names, named, rows_of
 from .numbering import MOST, numbered, numbering_of, with_aliases
 from .program import SqlProgram
 from .recursion import recursive
-from .scope import Branch, Case, Literals, Row, SqlTable, SqlValue, fold, null_of
+from .scope import Branch, Case, Literals, Row, SqlTable, SqlValue, fold, starred
 from .subqueries import exist, variables_around
 from .text import Unsupported, only, shown_name
 from .types import SqlTypes
@@ -58,7 +58,6 @@ class Queries:
     def __init__(self, program: SqlProgram, name: str, known: Queried) -> None:
         self.program, self.name, self.known = program, name, known
         self.types = SqlTypes(program.dialect)
-        self.source = program
 
     def reading(self, known: Queried) -> Queries:
         """Return what translates a query that can read these names of WITH."""
@@ -140,8 +139,7 @@ class Queries:
         for row in rows:
             items = list(self._items(node, row))
             expressions = SqlExpressions(self, exact)
-            cases = [[((), item)] if isinstance(item, SqlValue) else expressions.values(item, row) for _, item in items]
-            for chosen in product(*cases):
+            for chosen in product(*(expressions.values(item, row) for _, item in items)):
                 literals = (*row.literals, *(literal for case in chosen for literal in case[0]))
                 if not may_hold(literals):
                     continue
@@ -152,10 +150,7 @@ class Queries:
         items = list(self._items(node, sample))
         names = [name for name, _ in items]
         loose = SqlExpressions(self, False)
-        types = [
-            common([item] if isinstance(item, SqlValue) else [value for _, value in loose.values(item, sample)])
-            for _, item in items
-        ]
+        types = [common([value for _, value in loose.values(item, sample)]) for _, item in items]
         return Result(
             tuple(names),
             tuple(self.simplified(branches, outer)),
@@ -173,24 +168,14 @@ class Queries:
             if made is not None:
                 yield made
 
-    def _items(self, node: exp.Select, row: Row) -> Iterator[tuple[str, exp.Expr | SqlValue]]:
+    def _items(self, node: exp.Select, row: Row) -> Iterator[tuple[str, exp.Expr]]:
         """Yield the names and expressions of a SELECT, with columns in place of ``*``."""
         for place, item in enumerate(node.expressions):
-            star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
-            if not isinstance(star, exp.Star):
+            columns = starred(item, row)
+            if columns is None:
                 yield self._name(item, place), item.this if isinstance(item, exp.Alias) else item
-                continue
-            only(star)
-            wanted = fold(item.args["table"]) if isinstance(item, exp.Column) and item.args.get("table") else None
-            found = [source for source in row.sources if wanted in (None, source.alias)]
-            if not found:
-                raise Unsupported("E0794", "`*` has no columns here", item)
-            if wanted is None:
-                yield from row.merged.items()
-            for source in found:
-                for name, value in source.columns.items():
-                    if wanted is not None or name not in row.merged:
-                        yield name, value
+            for column in columns or ():
+                yield column.name, column
 
     def _name(self, item: exp.Expr, place: int) -> str:
         """Return the name of a column of a SELECT."""
@@ -250,12 +235,9 @@ class Queries:
         """Yield the cases of a branch in which each value is null, or is not."""
         for value in branch.values:
             if value.nullable and not value.is_null:
-                for literal, made in (
-                    (test(value, "="), null_of(value)),
-                    (test(value, "!="), replace(value, nullable=False)),
-                ):
+                for tests, made in null_or_not(value):
                     values = tuple(made if one == value else one for one in branch.values)
-                    yield from self._told_apart(Branch((*branch.literals, literal), values))
+                    yield from self._told_apart(Branch((*branch.literals, *tests), values))
                 return
         yield branch
 

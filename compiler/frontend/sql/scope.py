@@ -9,8 +9,9 @@ from typing import Any
 from sqlglot import exp
 
 from ...ir import syntax, typed
+from ...ir.syntax_printer import literal_text
 from ...source import Span
-from .text import Unsupported
+from .text import Unsupported, only
 
 Literals = tuple[syntax.Literal, ...]
 """A conjunction."""
@@ -158,6 +159,27 @@ def fold(identifier: exp.Expr | str) -> str:
     return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
 
 
+def starred(item: exp.Expr, row: Row) -> list[exp.Column] | None:
+    """Return the columns that ``*`` stands for in a row, None if an item of a SELECT is something else."""
+    star = item.this if isinstance(item, exp.Column) else item
+    if not isinstance(star, exp.Star):
+        return None
+    only(star)
+    wanted = fold(item.args["table"]) if isinstance(item, exp.Column) and item.args.get("table") else None
+    found = [source for source in row.sources if wanted in (None, source.alias)]
+    if not found:
+        raise Unsupported("E0794", "`*` has no columns here", item)
+    merged = row.merged if wanted is None else {}
+    pairs = [*((name, "") for name in merged)]
+    pairs += [(name, source.alias) for source in found for name in source.columns if name not in merged]
+    columns = []
+    for name, alias in pairs:
+        column = exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(alias, quoted=True) or None)
+        column.this.meta.update(star.meta)
+        columns.append(column)
+    return columns
+
+
 @dataclass(frozen=True)
 class Branch:
     """One way to make a row of a query: what holds, and the values; ``span`` is where the SELECT stands."""
@@ -273,3 +295,15 @@ def is_null_test(literal: syntax.Literal) -> bool:
     return isinstance(literal, syntax.ComparisonNode) and any(
         isinstance(side, syntax.ConstantNode) and side.kind == "null" for side in (literal.left, literal.right)
     )
+
+
+def without_repeats(literals: Literals) -> Literals:
+    """Return literals without tests that occur before. Atoms count each time."""
+    seen: set[str] = set()
+    kept = []
+    for literal in literals:
+        text = literal_text(literal)
+        if text not in seen or isinstance(literal, syntax.AtomNode):
+            kept.append(literal)
+        seen.add(text)
+    return tuple(kept)

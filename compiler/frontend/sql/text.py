@@ -150,6 +150,12 @@ def shown_name(identifier: exp.Expr) -> str:
     return name
 
 
+def count_of(node: exp.Expr) -> int | None:
+    """Return the whole number that a literal is; None if it is another one, or has more than ten digits."""
+    digits = str(node.this) if isinstance(node, exp.Literal) and not node.is_string else ""
+    return int(digits) if re.fullmatch(r"[0-9]{1,10}", digits) else None
+
+
 def only(node: Any, *allowed: str) -> None:
     """Raise Unsupported if a node has parts besides the ``allowed`` ones: nothing is left out in silence."""
     for name, value in node.args.items():

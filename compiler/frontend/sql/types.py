@@ -12,7 +12,7 @@ from ...source import Span
 from ...type_rules import common_type
 from .expressions import as_common, as_type
 from .scope import SqlValue
-from .text import Unsupported
+from .text import Unsupported, count_of
 
 _INTS = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
 _TEXTS = ("TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR", "NAME")
@@ -52,11 +52,10 @@ class SqlTypes:
         if name in ("ARRAY", "LIST") and node.expressions:
             return typed.list_of(self.type(node.expressions[0], column))
         if name == "DECIMAL":
-            digits = [int(str(part.this)) for part in node.expressions]
-            if len(digits) == 1:
-                digits.append(0)
-            if len(digits) == 2 and 1 <= digits[0] <= 38 and 0 <= digits[1] <= digits[0]:
-                return typed.Type("decimal", digits[0], digits[1])
+            digits = [count_of(part.this) for part in node.expressions]
+            precision, scale = (*digits, 0, 0)[:2]
+            if 1 <= len(digits) <= 2 and precision and scale is not None and scale <= precision <= 38:
+                return typed.Type("decimal", precision, scale)
             raise Unsupported(
                 "E0793", "a decimal type needs its digits, at most 38", column or node, "write DECIMAL(18, 2)"
             )
