@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 
 from ..engines.duckdb import DuckEngine
 from ..engines.options import Options
+from ..explain.dependents import fact_text, kept_beside, report_dependents
 from ..explain.proofs import MOST_PROOF_TUPLES
 from ..inputs.tuples import parse_tuple
 from ..job.command_line import COMMANDS, Command, Invocation
 from ..job.shared_options import add_printing, has_derivations, option, positive
 from ..job.show import rows_sql, wanted_relation
 from ..kernel.engine import Engine
-from ..kernel.errors import JobError
 from ..kernel.model import Program, Relation
-from ..kernel.sql import names, plain_type
-from ..kernel.values import Values, hashable, plain_row, plain_value, sql_constant, tuple_text, value_text
+from ..kernel.sql import names
+from ..kernel.values import Values, hashable, plain_row, sql_constant, tuple_text
 from ..store.commits import from_chosen_commit, from_last_commit
 from ..store.extensions import FURTHER
 from ..store.manifest import Manifest
@@ -82,17 +82,6 @@ def described(relation: Relation, values: Values) -> dict[str, Any]:
 # Derivation sets
 
 
-def fact_text(relation: Relation, values: Values) -> str:
-    """Return a fact as derivation sets name it: ``link(1,"a")``."""
-    texts = []
-    for value, column in zip(values, relation.columns, strict=True):
-        text = value_text(plain_value(value, column.type))
-        if plain_type(column.type) == "string" and (column.type == "string" or value):
-            text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        texts.append(text)
-    return f"{relation.name}({','.join(texts)})"
-
-
 def sets_with(text: str, program: Program, engine: Engine) -> list[dict[str, Any]]:
     """Return the tuples that have a derivation set with a fact, each with the number of these sets and of all its sets.
     A process names its own relations after itself, as in ``A::link(1)``."""
@@ -133,7 +122,7 @@ def print_entries(
 
     def show(manifest: Manifest) -> None:
         relation, place = wanted_relation(program, manifest, name, at)
-        kept = kept_with(program, relation)
+        kept = kept_beside(program, relation.name, {"entries": "derivation sets"})
         with opened(program, given_place(state), manifest) as engine:
             sql = f"{rows_sql(f'SELECT * FROM {kept.tables.stored}', kept, place, True)} ORDER BY ALL"
             rows = iter(engine.first(sql, MOST_LISTED if limit is None else limit))
@@ -141,26 +130,6 @@ def print_entries(
             printer.print([c.name for c in columns], (tuple(row[c.sql] for c in columns) for row in rows))
 
     from_chosen_commit(given_place(state), as_of, show, lambda: printer.begun)
-
-
-def kept_with(program: Program, wanted: Relation) -> Relation:
-    """Return the relation that keeps the tuples of another one with derivation sets; raise JobError if there is
-    none."""
-    kept = {r.annotates: r for r in program.relations if r.kind == "entries"}
-    if wanted.name not in kept:
-        others = ", ".join(sorted(r.name for r in program.relations if not r.hidden and r.name in kept))
-        raise JobError(f"{wanted.name} has no derivation sets; these have: {others or 'none'}")
-    return kept[wanted.name]
-
-
-def report_dependents(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that list what depends on a fact."""
-    if not result["tuples"]:
-        yield f"nothing depends on {result['tuple']}"
-    for dependent in result["tuples"]:
-        yield f"{dependent['tuple']}  in {dependent['sets']} of {dependent['of']} derivation sets"
-    if result["more"]:
-        yield f"... and {result['more']:,} more (--limit shows more)"
 
 
 def run_depends(call: Invocation) -> Mapping[str, Any]:

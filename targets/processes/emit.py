@@ -12,6 +12,7 @@ from flintlog.compiler.ir.topology import Topology
 from flintlog.runtime.addons.processes.channels import Process
 from flintlog.runtime.addons.processes.nodes import ROUTER, Nodes
 from flintlog.runtime.addons.processes.partition import Partition
+from flintlog.runtime.row_kernel.model import RowProgram
 from jinja2 import Environment
 
 from .. import EmitOptions, module_name
@@ -90,9 +91,10 @@ def make_processes(
 def served_script(program: plan.ProgramPlan, options: EmitOptions, served: Process | Nodes) -> str:
     """Return the script of a process, or of nodes."""
     record = type(served).__name__
-    part = served_part(program, options, served)
+    lowered = lower_rows(program, options.compiler)
+    part = served_part(lowered, options, served)
     constant, home, main = MAINS[record]
-    roots = roots_of(lower_rows(program, options.compiler), part)
+    roots = roots_of(lowered, part)
     roots |= {name: roots.get(name, set()) for name in STORED}
     roots[home] = roots.get(home, set()) | {main}
     runtime = served_view(part, options, roots, main)
@@ -109,11 +111,11 @@ def process_templates() -> Environment:
     return templates("processes", "database", "pyspark")
 
 
-def served_part(program: plan.ProgramPlan, options: EmitOptions, served: Process | Nodes) -> str:
+def served_part(program: RowProgram, options: EmitOptions, served: Process | Nodes) -> str:
     """Return the part of a script that is specific to its program."""
     record = type(served).__name__
     described = {"record": record, "name": record.lower(), "text": RecordPrinter().text(served)}
-    return row_part(process_templates(), lower_rows(program, options.compiler), options.format, described)
+    return row_part(process_templates(), program, options.format, described)
 
 
 def topology_mermaid(topology: Topology) -> str:

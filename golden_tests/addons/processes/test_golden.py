@@ -42,8 +42,9 @@ def test_files(case: Path, update_golden: bool) -> None:
     files, found = compile_process_files([case / "program.dl"], CompileOptions(compiler=VERSION))
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
     scripts = make_processes(found.topology, plans, EmitOptions(compiler=VERSION))
+    lowered = {name: lower_rows(program, VERSION) for name, program in plans.items()}
     parts = {
-        f"{module_name(name)}.py": f"{served_part(plans[name], EmitOptions(VERSION), served_one)}\n"
+        f"{module_name(name)}.py": f"{served_part(lowered[name], EmitOptions(VERSION), served_one)}\n"
         for name, served_one in ((name, process_view(name, found.topology, plans)) for name in scripts)
     }
     assert all(part[:-1].partition(MARK)[2] in files[name] for name, part in parts.items())

@@ -15,6 +15,7 @@ from ...database.command_list import FILE_COMMANDS, add_state_file, report_file_
 from ...database.commands import place_condition, show_file
 from ...database.explain import known_values, stored_tuple_text
 from ...database.state import MEMORY, DatabaseState, open_file_state
+from ...explain.dependents import fact_text, kept_beside, report_dependents
 from ...explain.proofs import MOST_PROOF_TUPLES, report_explanation
 from ...inputs.tuples import split_tuple, tuple_values
 from ...job.command_line import Command, CommandCall
@@ -29,8 +30,7 @@ from ...job.shared_options import (
 )
 from ...kernel.errors import JobError
 from ...kernel.model import LIFE, FunctionSource
-from ...kernel.sql import plain_type
-from ...kernel.values import Known, Values, hashable, plain_row, plain_value, value_text
+from ...kernel.values import Known, Values, hashable, plain_row
 from ...row_kernel.deltas import row_derivations
 from ...row_kernel.encodings import decoded_row
 from ...row_kernel.model import RowProgram, RowRelation, RowRule
@@ -94,7 +94,7 @@ def depends_on_fact(
         use = functools.partial(proven_by, ids)
         result |= {"identities": sorted(ids), "elsewhere": apart}
     elif fact is not None:
-        use = functools.partial(sets_of, fact_in_sets(*fact))
+        use = functools.partial(sets_of, fact_text(*fact))
     else:
         raise JobError(f"{program.name} has no live proofs, so its facts have no identities")
     dependents = [row for place in places for row in of_state(program, place, use)]
@@ -197,17 +197,6 @@ def heads_of(
 # Derivation sets
 
 
-def fact_in_sets(relation: RowRelation, values: Values) -> str:
-    """Return a fact as derivation sets name it: ``link(1,"a")``."""
-    texts = []
-    for value, column in zip(values, relation.columns, strict=True):
-        text = value_text(plain_value(value, column.type))
-        if plain_type(column.type) == "string" and (column.type == "string" or value):
-            text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        texts.append(text)
-    return f"{relation.name}({','.join(texts)})"
-
-
 def sets_of(text: str, database: DatabaseState) -> list[dict[str, Any]]:
     """Return the tuples that have a derivation set with a fact, each with the number of these sets and of all its sets.
     A process names its own relations after itself, as in ``A::link(1)``."""
@@ -241,21 +230,11 @@ def show_process(program: RowProgram, support: bool, entries: bool = False, **gi
     with open_file_state(program, given["state"]) as database, database.reading():
         relation = program.relation(given["relation"])
         where, values = place_condition(relation, given["at"])
-        kept = kept_beside(program, relation)
+        kept = kept_beside(program, relation.name, {"entries": "derivation sets", "proofs": "live proofs"})
         hidden = ["_support"] if kept.kind == "entries" else []
         rows = islice(database.rows(kept, where, values, hidden), given["limit"])
         names = [column.name for column in kept.columns]
         RowPrinter(given["form"]).print([*names, *hidden], with_facts(database, kept, rows))
-
-
-def kept_beside(program: RowProgram, wanted: RowRelation) -> RowRelation:
-    """Return the relation that keeps the tuples of another one with derivation sets or proofs; raise JobError if there
-    is none."""
-    kept = {r.annotates: r for r in program.relations if r.kind in ("entries", "proofs")}
-    if wanted.name not in kept:
-        others = ", ".join(sorted(r.name for r in program.relations if not r.hidden and r.name in kept))
-        raise JobError(f"{wanted.name} has neither derivation sets nor live proofs; these have: {others or 'none'}")
-    return kept[wanted.name]
 
 
 def with_facts(
@@ -271,23 +250,6 @@ def with_facts(
 
 
 # The list
-
-
-def report_depending(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that list what depends on a fact."""
-    if "identities" in result and not result["identities"]:
-        yield f"{result['tuple']} is not there"
-    elif not result["tuples"]:
-        yield f"nothing depends on {result['tuple']}"
-    for dependent in result["tuples"]:
-        where = f"  at {dependent['process']}" if dependent.get("process") else ""
-        sets = f"  in {dependent['sets']} of {dependent['of']} derivation sets" if "sets" in dependent else ""
-        yield f"{dependent['tuple']}{where}{sets}"
-    if result["more"]:
-        yield f"... and {result['more']:,} more (--limit shows more)"
-    for name in result["elsewhere"] if result.get("identities") else ():
-        identities = " and ".join(result["identities"])
-        yield f"{name} runs another program; ask its script: depends {identities}"
 
 
 def show_given(call: CommandCall) -> None:
@@ -339,7 +301,7 @@ def process_commands(carried: Mapping[str, str]) -> tuple[Command, ...]:
                 ),
             ),
             lambda call: depends_on_fact(call.program, carried=carried, **call.options),
-            report_depending,
+            report_dependents,
             has_derivations,
         ),
     )
