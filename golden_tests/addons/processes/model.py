@@ -317,7 +317,7 @@ class World:
         if name not in self.states or elsewhere:
             self.lives[name] += 1
             self.states[name] = Stored(self, name, self.home(name))
-        if self.states[name].file.exists() and not list(self.home(name).glob("*-wal")):
+        if self.states[name].file.is_file() and not list(self.home(name).glob("*-wal")):
             self.states[name].copy()
         settings = module.Settings(self.folder, self.home(name), lease=5.0, hold=self.hold)
         where = (self.kafka, module.PROCESS, {}) if self.kafka else (self.folder,)

@@ -465,6 +465,7 @@ FOREIGN = {
     "version": ("PRAGMA user_version = 99", "written by a newer version"),
     "relations": ("UPDATE _settings SET value = '{}' WHERE name = 'relations'", "start B in a new home"),
     "lines": ("UPDATE _inbox_lines SET line = '[1'", "the line of channel"),
+    "process": ("UPDATE _inbox_run SET process = 'A'", 'is the home of "A": start B in its own'),
 }
 
 
@@ -499,6 +500,17 @@ def test_a_home_that_is_no_database(content: bytes, pair: Pair) -> None:
             world.start("A")
         world.states["A"].lose()
     pair.check()
+
+
+def test_a_home_with_a_folder_for_a_file(pair: Pair) -> None:
+    """A folder at the file's name is said, rather than tried again."""
+    world, module = pair.world, pair.world.modules["A"]
+    pair.check()
+    world.kill("A")
+    world.states["A"].lose()
+    world.states["A"].file.mkdir()
+    with pytest.raises(module.JobError, match="is a folder; the state of this program is a file"):  # type: ignore[attr-defined]
+        world.start("A")
 
 
 def test_a_commit_that_fails_and_is_there(pair: Pair) -> None:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from ...database.state import telling_errors
 from ...engines.arrow import arrow_type
 from ...kernel.errors import JobError
-from ...kernel.values import plain_row
+from ...kernel.values import plain_row, shown
 from ...row_kernel.encodings import encoded_tuple
 from ...row_kernel.model import RowRelation
 from .channels import NO_LIFE, NO_NUMBER, Channel, Life, Message, Number
@@ -110,12 +110,18 @@ class Inbox:
     """
 
     def __init__(self, state: ProcessState, hold: float, life: str = "") -> None:
-        """Let this run of the process, whose ``life`` it is, be the one that may write."""
+        """Let this run of the process, whose ``life`` it is, be the one that may write. Raise JobError for the home of
+        another process."""
         self.state, self.process, self.hold, self.life = state, state.process, hold, life
         self.relations = {name: state.program.inputs[name] for name in self.process.received}
         with state.database.transaction():
-            self.run("DELETE FROM _inbox_run")
-            self.run("INSERT INTO _inbox_run VALUES (?)", [life])
+            for (owner,) in self.run("DELETE FROM _inbox_run RETURNING process"):
+                if owner != self.process.name:
+                    raise JobError(
+                        f"{state.database.path} is the home of {shown(owner)}: start {self.process.name} in its own, "
+                        "or in a new one (--home)"
+                    )
+            self.run("INSERT INTO _inbox_run VALUES (?, ?)", [self.process.name, life])
         self.read()
 
     def reopen(self) -> None:

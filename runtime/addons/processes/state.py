@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...database.commands import check_folder
 from ...database.state import DatabaseState, NoState, open_file_state, telling_errors
 from ...kernel.errors import JobError
 from ...kernel.model import MOST_ENTRIES, FunctionSource
@@ -25,14 +26,14 @@ FORMER_PARTS = ("inbox.db", "inbox.duckdb", "state")
 """What homes of earlier versions have instead."""
 
 INBOX_TABLES = {
-    "_inbox_run": "(nonce TEXT NOT NULL)",
+    "_inbox_run": "(process TEXT NOT NULL, nonce TEXT NOT NULL)",
     "_inbox_lines": "(channel TEXT PRIMARY KEY, line TEXT NOT NULL) WITHOUT ROWID",
     "_inbox_seen": "(channel TEXT, sequence INTEGER, PRIMARY KEY (channel, sequence)) WITHOUT ROWID",
     "_inbox_fed": "(relation TEXT, file TEXT, PRIMARY KEY (relation, file)) WITHOUT ROWID",
     "_inbox_covered": "(relation TEXT, file TEXT, snapshot TEXT)",
 }
-"""What an inbox has besides the accumulators: the run of the process that may write, its lines, the messages that were
-seen behind a missing one, and the files that were fed, also as parts of snapshots."""
+"""What an inbox has besides the accumulators: the process, and its run that may write, its lines, the messages that
+were seen behind a missing one, and the files that were fed, also as parts of snapshots."""
 
 StoredRow = tuple[Any, ...]
 """A tuple as it is kept."""
@@ -88,6 +89,7 @@ class ProcessState:
         """Return the database, opened."""
         make_folder(self.home)
         path, name = self.home / STATE_FILE, self.process.name
+        check_folder(str(path))
         for former in (self.home / part for part in FORMER_PARTS):
             if former.exists():
                 raise JobError(
