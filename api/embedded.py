@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flintlog.runtime.database import clock
 from flintlog.runtime.database.explain import explain_stored
 from flintlog.runtime.database.reading import GivenChanges, RowReading, StoredChange, input_named
 from flintlog.runtime.database.schema import logged
@@ -21,6 +22,7 @@ from flintlog.runtime.database.state import (
 )
 from flintlog.runtime.explain.proofs import MOST_PROOF_TUPLES
 from flintlog.runtime.inputs.records import Problems
+from flintlog.runtime.inputs.times import GivenTime
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ROUNDS
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
@@ -36,6 +38,8 @@ from .programs import Program, compilation_of
 if TYPE_CHECKING:
     from flintlog.compiler import Compiled
 
+assert clock, "registered"
+
 RelationChanges = Mapping[str, Iterable[Sequence[Any]]]
 """Changes by relation: rows, each behind its operation: ``+`` or ``-``."""
 
@@ -49,12 +53,14 @@ def open(
     keep: str | int | None = None,
     include_path: Sequence[str | Path] = (),
     dialect: str = "",
+    as_of: GivenTime = None,
 ) -> View:
     """Open the state of a program in an SQLite file, or in memory, and keep its relations exact in this process.
 
     A file that is not there is made, without rows. Scripts of ``--target database`` have states of the same kind, and
     both can take turns on one file. ``keep`` says how many commits a new state keeps the changes of, or for how long,
-    such as ``7d``. The other parameters are those of :class:`Session`.
+    such as ``7d``; ``as_of`` is its time, if the program reads ``now``, by default that of the clock. The other
+    parameters are those of :class:`Session`.
 
     Raises :class:`~flintlog.JobError` for a file that is no state of this program.
     """
@@ -66,17 +72,17 @@ def open(
         with contextlib.suppress(NoState):
             return View(open_file_state(lowered, place, supplied, max_rounds))
         with contextlib.suppress(StateExists):
-            return View(make_file_state(lowered, place, supplied, max_rounds, kept))
+            return View(make_file_state(lowered, place, supplied, max_rounds, kept, as_of))
     return View(open_file_state(lowered, place, supplied, max_rounds))
 
 
 def make_file_state(
-    program: RowProgram, path: str, supplied: Any | None, max_rounds: int, keep: str | None
+    program: RowProgram, path: str, supplied: Any | None, max_rounds: int, keep: str | None, as_of: GivenTime
 ) -> DatabaseState:
     """Return a new state in a file, without rows; raise StateExists if there is one."""
     state = open_file_state(program, path, supplied, max_rounds, new=True)
     try:
-        state.keep = keep or state.keep
+        state.keep, state.as_of = keep or state.keep, as_of
         with state.transaction():
             state.apply({}, None, "init")
     except BaseException:
@@ -130,12 +136,13 @@ class View:
         /,
         *,
         batch: str | None = None,
+        as_of: GivenTime = None,
         **further: Iterable[Sequence[Any]],
     ) -> Applied:
         """Apply a batch, which is durable when this returns, and return the net changes of the output relations that
         changed. ``changes``, or keywords, are rows by relation, each behind its operation:
         ``view.apply(link=[("+", 1, 2), ("-", 2, 3)])``. A ``batch`` whose ID the state has changes nothing: its commit
-        is returned, without changes.
+        is returned, without changes. ``as_of`` is its time, if the program reads ``now``, by default that of the clock.
 
         Raises :class:`~flintlog.JobError` for a batch that is refused; the state is as before then.
         """
@@ -149,6 +156,7 @@ class View:
         problems.refuse()
         if batch is not None:
             check_batch(batch)
+        state.as_of = as_of
         with state.transaction():
             if known := state.known_batch(batch):
                 return Applied({}, known)

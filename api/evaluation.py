@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from flintlog.runtime.explain.proofs import report_explanation
 from flintlog.runtime.inputs.records import Problems, input_relation
+from flintlog.runtime.inputs.times import GivenTime
 from flintlog.runtime.inputs.values import left_out_counts
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, Relation
@@ -126,6 +127,7 @@ def evaluate(
     include_path: Sequence[str | Path] = (),
     nulls: str = "refuse",
     dialect: str = "",
+    as_of: GivenTime = None,
 ) -> dict[str, Rows]:
     """Evaluate a program once, and return the rows of its output relations.
 
@@ -142,6 +144,7 @@ def evaluate(
         include_path=include_path,
         nulls=nulls,
         dialect=dialect,
+        as_of=as_of,
     ) as session:
         return session.outputs()
 
@@ -153,7 +156,8 @@ class Session:
     ``include_path`` and ``dialect`` are as in the latter, and without effect on a compiled program. ``facts`` has the
     rows of all input relations; without it, all are empty. A recursion that takes more than ``max_rounds`` rounds, or
     has more than ``max_entries`` derivation sets, is stopped. If ``nulls`` is ``"skip"``, rows with nulls in columns
-    that are never null are left out, and counted by relation in the attribute ``left_out``.
+    that are never null are left out, and counted by relation in the attribute ``left_out``. ``as_of`` is the time of
+    the facts, if the program reads ``now``; by default that of the clock.
 
     Raises :class:`~flintlog.CompileError` if the program has errors, :class:`~flintlog.JobError` if facts are refused
     or the rules have no result for them, OSError if a file cannot be read, and ImportError without DuckDB or PyArrow.
@@ -173,6 +177,7 @@ class Session:
         include_path: Sequence[str | Path] = (),
         nulls: str = "refuse",
         dialect: str = "",
+        as_of: GivenTime = None,
     ) -> None:
         """Evaluate the program."""
         for module, name in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
@@ -190,19 +195,22 @@ class Session:
             supplied = str(functions) if isinstance(functions, Path) else functions
             self._session = session_of(loaded, max_rounds, supplied, max_entries, compilation)
         self._visible = {r.name: r for r in loaded.relations if not r.hidden}
-        self._inputs = [r.name for r in loaded.relations if r.kind == "input"]
+        self._inputs = [r.name for r in loaded.relations if r.kind == "input" and not r.clock]
         missing = [name for name in self._inputs if facts is not None and name not in facts]
         if missing:
             raise JobError(f"{', '.join(missing)}: no facts are given; give [] for a relation without rows")
-        self._apply(facts or {}, {})
+        self._apply(facts or {}, {}, as_of)
 
-    def apply(self, *, insert: Facts | None = None, delete: Facts | None = None) -> dict[str, Change]:
+    def apply(
+        self, *, insert: Facts | None = None, delete: Facts | None = None, as_of: GivenTime = None
+    ) -> dict[str, Change]:
         """Insert and delete rows of input relations, and return the net changes of the output relations.
 
         Inserting a row that exists, or deleting one that does not, changes nothing; in a relation with a primary key,
-        an inserted row replaces the one with its key. If a :class:`~flintlog.JobError` is raised, nothing changes.
+        an inserted row replaces the one with its key. ``as_of`` is the time of the batch, if the program reads ``now``,
+        by default that of the clock; it does not go back. If a :class:`~flintlog.JobError` is raised, nothing changes.
         """
-        self._apply(insert or {}, delete or {})
+        self._apply(insert or {}, delete or {}, as_of)
         return {relation.name: self._change(relation) for relation in self._outputs()}
 
     def outputs(self) -> dict[str, Rows]:
@@ -238,7 +246,7 @@ class Session:
     def _outputs(self) -> list[Relation | RowRelation]:
         return sorted((r for r in self._visible.values() if r.output), key=lambda relation: relation.name)
 
-    def _apply(self, insert: Facts, delete: Facts) -> None:
+    def _apply(self, insert: Facts, delete: Facts, as_of: GivenTime) -> None:
         """Read rows, all of them before anything is refused, and apply them."""
         problems = Problems()
         left_out = None if self._left_out is None else LeftOut()
@@ -252,6 +260,7 @@ class Session:
                     read = self._read(relation, rows, called, problems, sign, left_out, initial)
                     changes.setdefault(relation.table, []).append(read)
             problems.refuse()
+            self._session.as_of = as_of
             self._session.apply({table: _joined(parts) for table, parts in changes.items()})
         if self._left_out is not None:
             self._left_out += left_out or {}

@@ -76,7 +76,7 @@ class InSession:
 
     def apply(self, change: convert.Rows, undo: bool = False) -> None:
         """Apply a change."""
-        self.session.apply(**{"delete" if undo else "insert": change})
+        self.session.apply(insert=None if undo else change, delete=change if undo else None)
 
     def answers(self) -> Answers:
         """Return the answers."""

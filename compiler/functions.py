@@ -394,6 +394,12 @@ _ALL = (
         "the result is not in the years 1 to 9999",
     ),
     _function(
+        DATES,
+        "add_seconds(timestamp, int): timestamp",
+        "the timestamp this many seconds later; earlier, if there are fewer than 0",
+        "the result is not in the years 1 to 9999",
+    ),
+    _function(
         DATES, "datediff(date, date): int", "the number of days from the second date to the first", invents=False
     ),
     _function(DATES, "unix_date(date): int", "the number of days since 1970-01-01", invents=False),

@@ -15,6 +15,7 @@ from .ir.syntax_printer import syntax_text
 from .ir.typed import TypedProgram
 from .passes.annotate_derivations import annotate_derivations
 from .passes.annotate_proofs import annotate_proofs
+from .passes.bound_times import bound_times, refuse_time
 from .passes.check_monotone import check_monotone
 from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
@@ -72,6 +73,7 @@ PASSES = (
     _rewriting(project_channels),
     _rewriting(split_aggregates),
     _rewriting(split_inputs),
+    _reporting(bound_times),
     _reporting(separate_groups),
     _rewriting(linearize),
     _reporting(annotate_derivations),
@@ -97,7 +99,10 @@ _PLAIN, _LINEAR = (
 NODE_PASSES = (
     *PASSES[:_PLAIN],
     Pass("split_aggregates", lambda program, _: split_aggregates(program, local=False)),
-    *PASSES[_PLAIN + 1 : _LINEAR],
+    *(
+        Pass(step.name, refuse_time) if step.name == bound_times.__name__ else step
+        for step in PASSES[_PLAIN + 1 : _LINEAR]
+    ),
     _rewriting(project_negations),
     _reporting(localize),
     _rewriting(project_sends),

@@ -64,7 +64,7 @@ class Interactive:
         shown = [r for r in session.program.relations if not r.hidden]
         self.relations = {relation.name: relation for relation in shown}
         # A relation that is both input and derived has a separate relation for its input, with the same name.
-        self.inputs = {r.name: r for r in session.program.relations if r.kind == "input"}
+        self.inputs = {r.name: r for r in session.program.relations if r.kind == "input" and not r.clock}
 
     @property
     def words(self) -> list[str]:

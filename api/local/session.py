@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from flintlog.runtime.database import decimals, external
 from flintlog.runtime.database.explain import explain_stored
 from flintlog.runtime.database.state import MEMORY, DatabaseState
+from flintlog.runtime.inputs.times import GivenTime, time_changes
 from flintlog.runtime.inputs.values import REMOVE_KEY
 from flintlog.runtime.kernel.errors import JobError, Refused
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
@@ -46,6 +47,8 @@ class AnySession(Protocol):
     """The relations of a program, empty at first; the first batch builds them, and every later one maintains them."""
 
     batches: int
+    as_of: GivenTime
+    """The time of the next batch, if the program reads it."""
 
     @property
     def program(self) -> Any:
@@ -121,6 +124,7 @@ class RowSession:
         """Start with nothing built, not even the program's own facts. ``functions`` is the file with the external
         functions, or a mapping by name."""
         self.program, self.batches = program, 0
+        self.as_of: GivenTime = None
         self.limits, self.compilation = (max_rounds, functions), compilation
         self.state = MemoryState(program, supply(program, functions), max_rounds)
         self.explaining: Session | None = None
@@ -130,6 +134,9 @@ class RowSession:
         """Apply a batch; raise JobError if it is refused, and leave everything unchanged."""
         inputs = {relation.table: relation for relation in self.program.inputs.values()}
         given = {table: [*rows] for table, rows in changes.items()}
+        if self.program.clock is not None:
+            times = [time for (time,) in self.rows(self.program.clock)]
+            given.setdefault(self.program.clock.table, time_changes(self.as_of, times[0] if times else None))
         stored = {table: [*stored_changes(inputs[table], rows)] for table, rows in given.items()}
         with self.telling(given), self.state.transaction():
             self.state.apply(stored, None)
@@ -184,8 +191,9 @@ class RowSession:
         """Return how the derived relations would change if a row of an input relation were deleted; None if it is not
         there."""
         changes, given = None, [("-", row)]
-        with self.telling({relation.table: given}), contextlib.suppress(Undone), self.state.transaction():
-            self.state.apply({relation.table: [*stored_changes(relation, given)]}, None)
+        time = {self.program.clock.table: list[Any]()} if self.program.clock else {}
+        with self.telling({**time, relation.table: given}), contextlib.suppress(Undone), self.state.transaction():
+            self.state.apply({**time, relation.table: [*stored_changes(relation, given)]}, None)
             if self.state.tables.tables[relation.table].lost:
                 changes = [
                     (other, *change)

@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from typing import Any
 SUFFIX = ".test.toml"
 
 FILE_KEYS = ("program", "functions", "test")
-TEST_KEYS = ("name", "program", "functions", "error", "given", "expect", "refused", "batch")
-BATCH_KEYS = ("insert", "delete", "expect", "changes", "refused")
+TEST_KEYS = ("name", "program", "functions", "error", "as_of", "given", "expect", "refused", "batch")
+BATCH_KEYS = ("as_of", "insert", "delete", "expect", "changes", "refused")
 CHANGE_KEYS = ("insert", "delete")
 
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*test[ \t]*\]\]", re.MULTILINE)
@@ -40,7 +41,8 @@ RowsByRelation = Mapping[str, Any]
 @dataclass(frozen=True)
 class TestStep:
     """A batch of a test, or its given facts (``where`` is ``given``), and what is expected after it: the whole rows of
-    relations, their net ``changes``, or that it is ``refused`` with a message that contains a text."""
+    relations, their net ``changes``, or that it is ``refused`` with a message that contains a text. ``as_of`` is its
+    time, by default that of the clock."""
 
     where: str
     insert: RowsByRelation = field(default_factory=dict)
@@ -48,6 +50,7 @@ class TestStep:
     expect: RowsByRelation = field(default_factory=dict)
     changes: Mapping[str, RowsByRelation] = field(default_factory=dict)
     refused: str | None = None
+    as_of: str | date | None = None
 
     @property
     def checks(self) -> bool:
@@ -146,6 +149,7 @@ def _steps(place: str, test: Mapping[str, Any]) -> Iterator[TestStep]:
         _table(test, "given", place),
         expect=_table(test, "expect", place),
         refused=_text(test, "refused", place),
+        as_of=_time(test, place),
     )
     batches = test.get("batch", [])
     if not isinstance(batches, list) or not all(isinstance(batch, dict) for batch in batches):
@@ -166,6 +170,7 @@ def _steps(place: str, test: Mapping[str, Any]) -> Iterator[TestStep]:
             _table(batch, "expect", f"{place}, {where}"),
             changes,
             _text(batch, "refused", f"{place}, {where}"),
+            _time(batch, f"{place}, {where}"),
         )
 
 
@@ -180,6 +185,14 @@ def _text(table: Mapping[str, Any], key: str, place: str) -> str | None:
     if text is not None and not isinstance(text, str):
         raise WrongTest(f"{place}: {key} must be a string")
     return text
+
+
+def _time(table: Mapping[str, Any], place: str) -> str | date | None:
+    """Return the time of a batch, which may be text."""
+    time = table.get("as_of")
+    if time is not None and not isinstance(time, str | date):
+        raise WrongTest(f"{place}: as_of must be a date or a timestamp")
+    return time
 
 
 def _table(table: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:

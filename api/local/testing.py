@@ -158,6 +158,7 @@ def _step(session: AnySession, case: Case, step: TestStep) -> Iterator[str]:
         for name, change in step.changes.items()
         for key in ("insert", "delete")
     }
+    session.as_of = step.as_of
     try:
         session.apply(changes)
     except JobError as error:

@@ -20,7 +20,7 @@ STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan"
 
 DUMPS = (
     *("syntax", "expand_paths", "resolve", "expand_options", "infer_types", "check_safety", "typed"),
-    *("project_channels", "split_aggregates", "split_inputs", "separate_groups", "linearize"),
+    *("project_channels", "split_aggregates", "split_inputs", "bound_times", "separate_groups", "linearize"),
     *("annotate_derivations", "project_negations"),
     *("annotate_proofs", "mark_closures"),
     *("rewritten", "localize", "localized", "stratify", "check_monotone", "warn_invention", "strata"),
@@ -123,6 +123,12 @@ memory_option = click.option(
     "memory is spilled to the disk.",
 )
 
+time_option = click.option(
+    "--as-of",
+    metavar="TIME",
+    help="The time that `now` has, in UTC, such as 2026-03-01 or '2026-03-01 12:00:00'.  [default: that of the clock]",
+)
+
 rounds_option = click.option(
     "--max-rounds",
     type=click.IntRange(min=1),
@@ -150,6 +156,7 @@ class SessionOptions:
     max_entries: int
     functions: Path | None = None
     memory_limit: str | None = None
+    as_of: str | None = None
 
     @property
     def function_file(self) -> str | None:

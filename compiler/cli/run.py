@@ -30,6 +30,7 @@ from .options import (
     memory_option,
     recursion_option,
     rounds_option,
+    time_option,
 )
 from .printing import echo, warn
 from .reporting import Report
@@ -142,6 +143,7 @@ class OutputOptions:
 @rounds_option
 @entries_option
 @memory_option
+@time_option
 @include_option
 @dialect_option
 @in_record("facts", FactsOptions)
@@ -212,7 +214,9 @@ def _session(program: Program | RowProgram, options: SessionOptions, compilation
 
     engine = MemoryEngine.within(options.memory_limit) if options.memory_limit else None
     given = options.max_rounds, options.function_file, options.max_entries
-    return session_of(program, *given, compilation, engine)
+    session = session_of(program, *given, compilation, engine)
+    session.as_of = options.as_of
+    return session
 
 
 def _shown(

@@ -93,6 +93,8 @@ CODES: dict[str, str] = {
     "E0503": "A recursion with `min` or `max` is not monotone.",
     "E0504": "Derivation sets do not cover a recursion.",
     "E0505": "A recursion across processes is not supported.",
+    "E0506": "A condition on the time is in a recursion.",
+    "E0507": "The time is used otherwise than in a comparison with a column.",
     "E0520": "An aggregate is used outside of a head.",
     "E0521": "An aggregate is used inside an aggregate.",
     "E0522": "An aggregate function does not exist.",

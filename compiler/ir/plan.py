@@ -15,7 +15,8 @@ from .strata import TypedStratum
 class Query:
     """A query for derivations of a rule; ``joins`` are its positive literals in join order. Prints as one line.
 
-    ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (those of a delta rule), ``returning``
+    ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (those of a delta rule),
+    ``crossing`` (what a bound selects before it moves and not behind it, or the other way round), ``returning``
     (those of the heads, or for aggregates the groups, in a table that is joined first), or ``asked`` (those of one
     head, or how far the rule gets if there are none). A query for ``facts`` has these rules instead of literals; its
     ``rule`` has a variable for each column.
@@ -31,7 +32,7 @@ class Query:
     @property
     def changed(self) -> Versioned | None:
         """The literal whose changes the delta rule propagates, None for other purposes."""
-        return self.joins[0] if self.purpose in ("arriving", "following") else None
+        return self.joins[0] if self.purpose in ("arriving", "following", "crossing") else None
 
     def __str__(self) -> str:
         steps = " ⋈ ".join(map(str, self.joins)) or (f"{len(self.facts):,} facts" if self.facts else "one row")

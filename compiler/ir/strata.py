@@ -15,6 +15,7 @@ METHODS = {
     "acyclic": "groups in the order of their dependencies",
     "entries": "derivation sets",
     "aggregate": "recomputed groups",
+    "timed": "bounds",
     "proofs": "live proofs",
     "identities": "numbered identities",
     "epochs": "counted epochs",

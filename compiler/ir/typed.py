@@ -453,6 +453,8 @@ class TypedRelation:
     projects: tuple[str, tuple[int, ...]] | None = None  # the relation that it is a projection of, and the columns
     written: tuple[TypedRule, ...] = ()  # for explanations: its rules before they were split, or those over its parts
     file: RelationFile | None = None  # for inputs: the file in a folder of all rows, if the program says so
+    clock: bool = False  # the built-in input with the time of the batch as its only tuple
+    timed: bool = False  # the tuples of one relation that are in some order with a bound, the only tuple of another
 
     def __str__(self) -> str:
         columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))

@@ -368,6 +368,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "project_channels": check_typed,
     "split_aggregates": check_plain_aggregates,
     "split_inputs": check_inputs,
+    "bound_times": check_inputs,
     "separate_groups": check_grouped,
     "linearize": check_linear,
     "annotate_derivations": check_annotated,

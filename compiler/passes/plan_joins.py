@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from ..ir import typed
 from ..ir.delta import RuleDeltas, Version, Versioned
 from ..ir.plan import Query, RulePlan
+from .bound_times import crossing
 
 
 def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
@@ -36,9 +37,20 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
     arriving = tuple(_query(of, "arriving", list(d.body), d.changed, set()) for of, d in changes)
     following = tuple(_query(of, "following", list(d.body), d.changed, set()) for of, d in rounds)
     head_variables = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
-    without = kind in ("counted", "entries", "identities", "epochs", "dead")
+    if kind == "timed":
+        arriving = (arriving[0], _crossing(rule))
+    without = kind in ("counted", "timed", "entries", "identities", "epochs", "dead")
     returning = None if without else _query(deltas, "returning", after, None, head_variables)
     return RulePlan(rule, full, arriving, following, returning, plan_asked(deltas), filtered)
+
+
+def _crossing(rule: typed.TypedRule) -> Query:
+    """Return the query for what a bound leaves behind on its way."""
+    crossed = crossing(rule)
+    conditions = tuple(literal for literal in crossed.body if isinstance(literal, typed.Assignment | typed.Comparison))
+    versions = (Version.BEFORE, Version.AFTER, Version.BEFORE)
+    joins = tuple(Versioned(atom, version) for atom, version in zip(crossed.atoms, versions, strict=True))
+    return Query(crossed, "crossing", joins, (), conditions)
 
 
 def plan_alone(rule: typed.TypedRule) -> Query:

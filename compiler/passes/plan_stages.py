@@ -270,6 +270,8 @@ def _why(stratum: TypedStratum, name: str, pivots: Mapping[str, int]) -> str:
             passed.append(f"{rule.label} passes {rule.head.arguments[pivots[name]]} on from {listed(inside)}")
     if passed:
         return "; ".join(passed[:MOST_TOLD]) + "; and so on" * (len(passed) > MOST_TOLD)
+    if stratum.kind == "timed":
+        return f"a tuple is selected in the bucket of its {column}"
     if stratum.kind == "aggregate":
         return f"all that a group aggregates is found from the bucket of its {column}"
     return f"the derivations of a tuple are counted in the bucket of its {column}"

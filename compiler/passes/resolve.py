@@ -40,6 +40,9 @@ from .syntax_names import literal_names, variable_names
 AGGREGATE_FUNCTIONS = ("min", "max", "sum", "count", "avg", "first")
 """The aggregate functions that a head may use."""
 
+CLOCK = "now"
+"""The built-in relation with the time, unless the program has one of that name."""
+
 MAX_ALTERNATIVES = 256
 """The maximum number of rules that the disjunctions of a rule may become."""
 
@@ -281,6 +284,10 @@ class _Rules:
         """Return the relation of an atom; report a missing one or a wrong number of columns and return a stand-in."""
         name, number = atom.relation, len(atom.arguments)
         relation = self.known.get(name)
+        if relation is None and (name, number) == (CLOCK, 1):
+            time = (typed.TypedColumn("time", typed.TIMESTAMP),)
+            relation = typed.TypedRelation(name, time, "input", False, name_span(atom), declared=False, clock=True)
+            self.relations[name] = self.known[name] = relation
         if relation is None:
             if self.complete and name not in self.relations:
                 message = f"the relation `{name}` is neither declared nor derived"

@@ -45,7 +45,12 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Stratifie
             _check_cycles(program, rules, inside, diagnostics)
         relations = tuple(program.relation(name) for name in sorted(members, key=order.__getitem__))
         kind = "ranked" if recursive else "counted"
-        if any(relation.keeps for relation in relations):
+        timed = [relation for relation in relations if relation.timed]
+        if timed:
+            kind = "timed"
+            if recursive:
+                _refuse_timed(program, timed[0], relations, diagnostics)
+        elif any(relation.keeps for relation in relations):
             kind = relations[0].keeps
         elif aggregate:
             kind = "extremal" if recursive else "aggregate"
@@ -55,6 +60,24 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Stratifie
             kind = "entries"
         strata.append(TypedStratum("+".join(r.name for r in relations), relations, rules, kind))
     return StratifiedProgram(localized, tuple(strata))
+
+
+def _refuse_timed(
+    program: typed.TypedProgram,
+    timed: typed.TypedRelation,
+    members: tuple[typed.TypedRelation, ...],
+    diagnostics: Diagnostics,
+) -> None:
+    """Report a condition on the time that decides about tuples of the recursion that it is in."""
+    reader = next(rule for rule in program.rules if any(atom.relation == timed.name for atom in rule.read))
+    name = timed.shown_as
+    diagnostics.report(
+        "E0506",
+        f"`{name}` depends on itself through a condition on the time",
+        reader.span,
+        help=f"select what the recursion begins with, or what it returns: give `{name}` with the condition a relation "
+        "that it does not depend on",
+    )
 
 
 def _literals(rule: typed.TypedRule) -> list[typed.Atom | typed.Negation]:

@@ -31,6 +31,7 @@ CLOSURE = """
     p(X, Y) :- e(X, Y).
     p(X, Y) :- p(X, Z), e(Z, Y).
     """
+TIMED = "input relation e(x: int, u: timestamp)  output p.  p(X) :- e(X, U), now(T), U > T."
 CALLING = "extern function f(x: int): int  input relation e(x: int)  output p.  p(f(X)) :- e(X)."
 
 #: The functions of a job that users call.
@@ -90,7 +91,7 @@ def test_options() -> None:
     """Each option of each command stands in the table, with its choices and its default, and no other."""
     commands = (*COMMANDS, "changes", "show", "follow", "depends")
     found = set()
-    for module in (job(CLOSURE), job(CLOSURE, "derivation-sets"), job(CALLING)):
+    for module in (job(CLOSURE), job(CLOSURE, "derivation-sets"), job(CALLING), job(TIMED)):
         further = {"depends"} if module.has_derivations(module.PROGRAM) else set()
         assert parsers(module).keys() == {*commands} - {"depends"} | further
         for command, parser in parsers(module).items():

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -171,6 +171,14 @@ def moved(day: date, by: int) -> Any:
     return date.fromordinal(found) if found in DAYS else none_of("outside the calendar")
 
 
+def seconds_later(moment: datetime, by: int) -> Any:
+    """So many seconds later."""
+    try:
+        return moment + timedelta(seconds=by)
+    except OverflowError:
+        return none_of("outside the calendar")
+
+
 def months_later(day: date, by: int) -> Any:
     """So many months later, at most the last day of the month."""
     year, month = divmod(day.year * 12 + day.month - 1 + by, 12)
@@ -308,6 +316,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "date_add": moved,
     "date_sub": lambda day, by: moved(day, -by),
     "add_months": months_later,
+    "add_seconds": seconds_later,
     "datediff": lambda one, other: (one - other) // timedelta(days=1),
     "unix_date": lambda day: (day - date(1970, 1, 1)) // timedelta(days=1),
     "make_date": made,

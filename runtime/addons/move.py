@@ -352,13 +352,18 @@ def moved_commit(
     """Make a commit again in a new state, and return it."""
 
     def work(attempt: str) -> Outcome:
-        staged = {}
+        staged, as_of = {}, ""
         for relation in request.program.relations:
             if relation.kind == "input":
                 folder = request.root / "data" / attempt / "input" / relation.table
                 changes = source.changed(relation.name, commit, first)
+                if relation.clock:
+                    changes = [*changes]
+                    as_of = next((row[0].isoformat(" ", "microseconds") for op, row in changes if op == "+"), "")
                 staged[relation.table] = [str(staged_file(relation, changes, folder))]
-        return run_stages(request, None if first else before, staged, attempt, initial=first)
+        outcome = run_stages(request, None if first else before, staged, attempt, initial=first)
+        outcome.as_of = as_of
+        return outcome
 
     batch = Batch(commit.batch, commit.command, commit.generated, feeds=source.feeds, keep=keep if first else None)
     return run_and_commit(request, before, batch, work)

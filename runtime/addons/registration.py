@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..inputs import external_functions, sequences
+from ..inputs import external_functions, sequences, staged_time
+from ..job import advance
 from . import derivations, explain, lineage, micro_batch, quarantine
 from .feeds import feeding, folder, iceberg, kafka_debezium, sources, spark_delta, spark_table, topic_staging
 from .matrices import selection
@@ -11,6 +12,7 @@ from .tables import delta
 from .tables import iceberg as iceberg_tables
 
 __all__ = [
+    "advance",
     "archive",
     "changes",
     "compact",
@@ -36,6 +38,7 @@ __all__ = [
     "sources",
     "spark_delta",
     "spark_table",
+    "staged_time",
     "topic_staging",
     "upgrade",
     "vacuum",

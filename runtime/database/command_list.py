@@ -37,7 +37,7 @@ from .commands import (
     verify_file,
 )
 from .reading import SET_ASIDE
-from .schema import ORDERED
+from .schema import CLOCK, ORDERED
 
 add_state_file = several(
     add_printing, option("--state", required=True, metavar="FILE", help="the SQLite file of the state")
@@ -56,6 +56,12 @@ def add_aside(parser: Parser, program: RowProgram) -> None:
     """Add the option that sets bad rows aside, if the script does."""
     if SET_ASIDE:
         SET_ASIDE["option"](parser, program)
+
+
+def add_time(parser: Parser, program: RowProgram) -> None:
+    """Add the option for the time, if the script has it."""
+    if CLOCK:
+        CLOCK["option"](parser, program)
 
 
 add_batch_options = several(
@@ -137,6 +143,7 @@ FILE_COMMANDS = (
             add_only_rows,
             add_nulls,
             add_aside,
+            add_time,
             add_commits_kept,
         ),
         lambda call: init_file(call.program, log=call.log, **call.options),
@@ -166,6 +173,7 @@ FILE_COMMANDS = (
                 help="the ID of the batch; applying an ID again changes nothing (default: a new ID)",
             ),
             add_batch_options,
+            add_time,
         ),
         apply_given,
     ),

@@ -32,7 +32,7 @@ from ..system.places import sync
 from ..system.printing import RowPrinter
 from ..system.transient_errors import Troubles
 from .reading import SET_ASIDE, RowReading, StoredChange, read_batch
-from .schema import ORDERED, logged
+from .schema import CLOCK, ORDERED, logged
 from .state import CommitRecord, DatabaseState, Result, open_file_state, telling_errors
 
 
@@ -55,6 +55,7 @@ def init_file(
     nulls: str = "refuse",
     quarantine: str | None = None,
     keep: str | int | None = None,
+    as_of: str | None = None,
     max_rounds: int = MOST_ROUNDS,
     max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
@@ -62,7 +63,7 @@ def init_file(
 ) -> Result:
     """Build the state from rows of the input relations; raise JobError if there is one."""
     started, log = time.monotonic(), log or Log()
-    reading = RowReading(True, all_inserts=all_inserts, nulls=nulls, quarantine=quarantine)
+    reading = RowReading(True, all_inserts=all_inserts, nulls=nulls, quarantine=quarantine, as_of=as_of)
     kept, supplied = checked_keep(keep), supply(program, functions)
     check_folder(state)
     with open_file_state(program, state, supplied, max_rounds, new=True, max_entries=max_entries) as database:
@@ -95,13 +96,14 @@ def apply_file(
     nulls: str = "refuse",
     order_column: str | None = None,
     quarantine: str | None = None,
+    as_of: str | None = None,
     max_rounds: int = MOST_ROUNDS,
     max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
     """Apply a batch of changes in one transaction. A batch whose ID is there already changes nothing."""
-    reading = RowReading(False, op_column, net, all_inserts, nulls, order_column, quarantine)
+    reading = RowReading(False, op_column, net, all_inserts, nulls, order_column, quarantine, as_of)
     with open_file_state(program, state, supply(program, functions), max_rounds, max_entries=max_entries) as database:
         return apply_to(database, changes, batch, reading, log or Log())
 
@@ -139,6 +141,7 @@ def commit_batch(
     ``reading`` says, if they were."""
     command, batch, log, _, reverts = given
     apart: Result = {}
+    database.as_of = reading.as_of if reading else None
     with database.transaction():
         # Another process may have applied it meanwhile.
         known = database.known_batch(batch)
@@ -205,9 +208,9 @@ def apply_given(call: CommandCall) -> None:
     options = dict(call.options)
     state, changes, batches, batch = (options.pop(name) for name in ("state", "changes", "batches", "batch"))
     if not batches:
-        if not changes:
+        if not changes and call.program.clock is None:
             raise JobError("give the changes with --changes, or a folder of batches with --batches")
-        call.tell(apply_file(call.program, state, changes, batch, log=call.log, **options))
+        call.tell(apply_file(call.program, state, changes or (), batch, log=call.log, **options))
         return
     if batch:
         raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
@@ -238,7 +241,14 @@ def follow_folder(call: CommandCall) -> None:
                 ended.wait(troubles.note(str(error)))
                 continue
             if not waiting:
+                tell_time(call, database)
                 ended.wait(poll)
+
+
+def tell_time(call: CommandCall, database: DatabaseState) -> None:
+    """Apply what the time has changed, if the program reads it and that is anything, and tell the result."""
+    if CLOCK and (result := CLOCK["advance"](database, call.log)):
+        call.tell(result)
 
 
 def opened_by(call: CommandCall, state: str, options: dict[str, Any]) -> DatabaseState:
@@ -446,7 +456,7 @@ def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[Store
     found: dict[str, list[StoredChange]] = {}
     for relation in database.program.relations:
         # Before that it was no input.
-        if relation.kind != "input" or number <= database.kept_from(relation):
+        if relation.kind != "input" or relation.clock or number <= database.kept_from(relation):
             continue
         width = len(relation.columns)
         changes = [(op, row[:width]) for _, op, row in database.stored_changes(relation, number - 1, number)]

@@ -305,6 +305,9 @@ class RowExplainer:
         """Return what says that a relation lacks a tuple, or has one too many."""
         relation = self.relations[table]
         name = relation.shown_as or relation.name
+        if relation.kind == "timed" and self.program.clock is not None:
+            times = [row[0] for row in self.database.rows(self.program.clock)]
+            why = f"{why} at {', '.join(map(str, times))}"
         return {"missing": name, "why": why, "step": name}
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from ..explain.proofs import report_explanation
 from ..job.command_line import Command
 from ..job.shared_options import add_asked, add_functions, add_nulls, add_only_rows, add_sequences_removed, option
-from . import parquet, sequences
+from . import clock, parquet, passing_time, sequences
 from .command_list import FILE_COMMANDS, add_state_file, add_work
 from .explain import explain_file
 from .reading import RowReading
 from .recompute import rebuild_file, report_recomputed, upgrade_file
 from .vacuum import report_file_vacuum, vacuum_file
 
-assert parquet and sequences, "registered"
+assert all((clock, parquet, passing_time, sequences)), "registered"
 
 add_inputs = option(
     "--input",

@@ -54,7 +54,7 @@ class RowReading:
     """How to read rows: as the ``initial`` ones of a state or as changes, and the name of their operation column.
     ``net`` and ``all_inserts`` are as in RowShape; rows with ``nulls`` are refused, or counted in ``left_out``. With an
     ``order_column``, what was read of relations with a key is ``ordered``, by their names, and ``late`` changes are
-    counted. With a ``quarantine``, bad rows are taken ``aside``."""
+    counted. With a ``quarantine``, bad rows are taken ``aside``. ``as_of`` is the time of the batch."""
 
     initial: bool = False
     op_column: str = "op"
@@ -63,6 +63,7 @@ class RowReading:
     nulls: str = "refuse"
     order_column: str | None = None
     quarantine: str | None = None
+    as_of: str | None = None
     left_out: Counter[str] | None = field(init=False)
     ordered: dict[str, GivenChanges] = field(init=False, default_factory=dict)
     late: Counter[str] = field(init=False, default_factory=Counter)
@@ -88,7 +89,7 @@ def read_batch(
     """Return the net changes of stored rows by table. Rows are given as ``REL=PATH``, as files or folders named after
     relations, or as a folder of these. Raise Refused, naming the rows, if anything is wrong."""
     sources: dict[str, list[str]] = {}
-    files_named = {name: relation.file for name, relation in program.inputs.items()}
+    files_named = {name: relation.file for name, relation in program.inputs.items() if not relation.clock}
     for item in [given] if isinstance(given, str) else given:
         for name, place in named_places(files_named, item):
             sources.setdefault(name, []).append(place)
@@ -118,7 +119,7 @@ def read_sources(
 
 def input_named(program: RowProgram, name: str) -> RowRelation:
     """Return the input relation called ``name``; raise JobError if there is none."""
-    if name in program.inputs:
+    if name in program.inputs and not program.inputs[name].clock:
         return program.inputs[name]
     raise no_input(program, name)
 

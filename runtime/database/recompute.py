@@ -283,7 +283,7 @@ def recompute_all(
     tables.clock = 1
     tables.statistics.clear()
     try:
-        maintain_all(tables, {**given, **kept}, True)
+        maintain_all(tables, database.timed({**given, **kept}), True)
     except Refused as error:
         raise database.with_failures(error) from error
     changes = {}
@@ -335,7 +335,7 @@ def continued_inputs(
     inputs = {one.record.name: one for one in former if one.record.kind == "input"}
     for relation in database.program.inputs.values():
         one = inputs.pop(relation.name, None)
-        if relation.table in given:
+        if relation.table in given or (relation.clock and one is None):
             continue
         if one is None:
             log.warn(f"{relation.name} is new and starts empty: no --input {relation.name}=PATH was given")

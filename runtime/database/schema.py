@@ -35,6 +35,9 @@ READABLE: dict[str, Callable[[str, str], str]] = {}
 ORDERED: dict[str, Callable[..., Any]] = {}
 """What is done with changes that have an order; their module registers it."""
 
+CLOCK: dict[str, Callable[..., Any]] = {}
+"""What gives batches their time; its module registers it."""
+
 COMMITS = """CREATE TABLE _commits (
     number INTEGER PRIMARY KEY, batch TEXT NOT NULL UNIQUE, generated INTEGER NOT NULL, command TEXT NOT NULL,
     reverts TEXT, time TEXT NOT NULL, clock INTEGER NOT NULL, rows TEXT NOT NULL, changes TEXT NOT NULL

@@ -22,6 +22,7 @@ from ..store.manifest import fed_elsewhere, is_moment, parsed_moment
 from ..store.retention import UNITS, moment_after, moment_text
 from .schema import (
     APPLICATION_ID,
+    CLOCK,
     ORDERED,
     SCHEMA_VERSION,
     changes_table,
@@ -162,6 +163,7 @@ class DatabaseState:
         self.last: CommitRecord | None = None
         self.settings: dict[str, str] = {}
         self.keep = COMMITS_LOGGED
+        self.as_of: Any = None
 
     def __enter__(self) -> DatabaseState:
         return self
@@ -342,7 +344,7 @@ class DatabaseState:
             self.make_schema()
         self.failures.clear()
         try:
-            maintain_all(self.tables, changes, before is None)
+            maintain_all(self.tables, self.timed(changes), before is None)
         except Refused as error:
             raise self.with_failures(error) from error
         counts, rows = {}, dict(before.rows) if before else {}
@@ -354,6 +356,11 @@ class DatabaseState:
         record = self.add_commit(batch, command, reverts, rows, counts)
         self.log_changes(record.number)
         return record
+
+    def timed(self, changes: RowChanges) -> RowChanges:
+        """Return changes by table with those of the time of a batch, ``as_of`` or now, if the program reads it."""
+        timed: RowChanges = CLOCK["changes"](self, changes) if CLOCK else changes
+        return timed
 
     def with_failures(self, error: Refused) -> Refused:
         """Return the error of a batch with what external functions have raised."""

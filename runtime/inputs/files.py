@@ -157,7 +157,7 @@ def relation_sources(
             for name, places in given.items()
         }
     sources: dict[str, list[Source]] = {}
-    inputs = {relation.name: relation.file for relation in program.relations if relation.kind == "input"}
+    inputs = {r.name: r.file for r in program.relations if r.kind == "input" and not r.clock}
     for item in [given] if isinstance(given, str) else given:
         for name, place in named_places(inputs, item):
             sources.setdefault(name, []).append(place)

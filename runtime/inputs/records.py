@@ -69,14 +69,14 @@ def refused(*lines: str) -> Refused:
 def input_relation(program: Program, name: str) -> Relation:
     """Return the input relation called ``name``; raise JobError if there is none."""
     for relation in program.relations:
-        if relation.kind == "input" and relation.name == name:
+        if relation.kind == "input" and relation.name == name and not relation.clock:
             return relation
     raise no_input(program, name)
 
 
 def no_input(program: Any, name: str) -> JobError:
     """Return the error for a name that no input relation of a program has, which is one of any methods."""
-    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input")) or "none"
+    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input" and not r.clock)) or "none"
     if any(relation.name == name and not relation.hidden for relation in program.relations):
         return JobError(f"{name} is not an input relation; {program.name} has these: {inputs}")
     return JobError(f"there is no relation {name}; the input relations of {program.name}: {inputs}")

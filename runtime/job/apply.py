@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ..engines.options import Options
@@ -19,7 +20,7 @@ from ..store.batches import chosen_batch
 from ..store.commits import check_unfed, open_state, run_and_commit
 from ..store.data_files import check_stored, stored_files
 from ..store.executors import Executor
-from ..store.extensions import FEEDS, further, supply
+from ..store.extensions import FEEDS, FURTHER, further, supply
 from ..store.manifest import Manifest
 from ..store.request import Batch, Request
 from ..store.set_aside import quarantine_at
@@ -30,7 +31,17 @@ from ..system.transient_errors import obstacles_pass
 from .batch_folder import BatchFolder, batches_known
 from .command_line import Command, Invocation, executor_for, request_of
 from .report import known_summary, summary
-from .shared_options import Parser, add_cut, add_publish, add_reading, add_running, add_state, add_watching, option
+from .shared_options import (
+    Parser,
+    add_as_of,
+    add_cut,
+    add_publish,
+    add_reading,
+    add_running,
+    add_state,
+    add_watching,
+    option,
+)
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
@@ -60,6 +71,7 @@ def apply_batch(
     resync: Iterable[str] = (),
     nulls: str = "refuse",
     quarantine: str | None = None,
+    as_of: str | date | None = None,
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
     Without ``changes``, apply everything that is new in the connected feeds.
@@ -72,11 +84,14 @@ def apply_batch(
     replace those of connected feeds for this batch, as ``REL=SOURCE`` or as a mapping. ``resync``: relations whose rows
     are compared with those of their feed as a whole, instead of reading changes. ``nulls``: ``skip`` if rows with nulls
     in columns that are never null are left out and counted; by default they are refused. ``quarantine``: a folder in
-    which rows with other mistakes are set aside; by default they are refused.
+    which rows with other mistakes are set aside; by default they are refused. ``as_of``: the time of the batch, if the
+    program reads it; by default that of the clock. Such a program can be given no changes, and no feeds.
     """
     started = time.monotonic()
     options = Options(1, engine, max_rounds, max_entries, memory_limit, supply(program, functions), strategy)
-    request = request_of(program, spark, state, log, options, publish, publish_by)
+    request = replace(request_of(program, spark, state, log, options, publish, publish_by), as_of=as_of)
+    if changes is None and program.clock is not None and not feeds:
+        changes = None if open_state(program, request.executor, request.root).feeds else {}
     net = checked_net(net, order_column)
     left_out, aside = left_out_counts(nulls), quarantine_at(quarantine)
     reading = Reading(False, op_column, order_column or "", net, all_inserts, left_out, aside)
@@ -86,6 +101,8 @@ def apply_batch(
         again = [resync] if isinstance(resync, str) else list(resync)
         apply_feeds = further("apply_feeds", FEEDS, "applying what is new in feeds, without --changes,")
         result: dict[str, Any] = apply_feeds(request, feeds, again, reading)
+        if program.clock is not None and not result["applied"]:
+            result = FURTHER["advance"](request) or result
         return result
     if feeds or resync:
         raise JobError("--feed and --resync are for batches from feeds, without --changes and --batches")
@@ -215,6 +232,7 @@ APPLY = Command(
             help="the ID of the batch; applying an ID again changes nothing (default: a new ID)",
         ),
         add_reading,
+        add_as_of,
     ),
     run_apply,
 )

@@ -238,7 +238,7 @@ INTERRUPTED = 128 + signal.SIGINT
 def command_line(program: Any, commands: Mapping[str, Command], called: str = "") -> Parser:
     """Return the parser of the command line: all commands and their options. ``called`` is how commands are called,
     with ``{}`` for their names, if that is not by the script."""
-    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input")) or "none"
+    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input" and not r.clock)) or "none"
     parser = Parser(
         prog=called.partition(" {}")[0] or None,
         description=f"Keep the views of {program.name} exact while its inputs change. Input relations: {inputs}.",

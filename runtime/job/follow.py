@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from ..kernel.errors import Passing
 from ..kernel.model import Program
 from ..store.executors import Executor
-from ..store.extensions import FEEDS, further
+from ..store.extensions import FEEDS, FURTHER, further
 from ..system.ended import until_signal
 from ..system.log import Log
 from ..system.transient_errors import Troubles, obstacles_pass
@@ -28,6 +29,9 @@ from .shared_options import (
     option,
     seconds_option,
 )
+
+TICK = 10.0
+"""How many seconds pass at least between two looks at what the time has changed, each of which is like a batch."""
 
 
 def follow_batches(
@@ -48,7 +52,7 @@ def follow_batches(
     JobError for a batch that is refused: a later one could depend on it."""
     folder = BatchFolder(batches, batches_known(program, state))
     log.event("follow", folder=batches, known=len(folder.known), on=executor.name, reason=executor.why)
-    troubles = Troubles(log)
+    troubles, due = Troubles(log), 0.0
     while not ended.is_set():
         about: dict[str, str] = {}
         try:
@@ -67,6 +71,10 @@ def follow_batches(
             ended.wait(pause)
             continue
         if not waiting:
+            if program.clock is not None and time.monotonic() >= due:
+                if result := FURTHER["follow time"](program, executor, state, log, options):
+                    told(result)
+                due = time.monotonic() + TICK
             ended.wait(poll)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ..engines.options import Options
@@ -27,7 +29,7 @@ from ..system.places import is_local
 from ..system.transient_errors import obstacles_pass
 from .command_line import Command, on_executor, request_of
 from .report import summary
-from .shared_options import add_buckets, add_keeping, add_rows, add_running, add_state, add_watching
+from .shared_options import add_as_of, add_buckets, add_keeping, add_rows, add_running, add_state, add_watching
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
@@ -53,6 +55,7 @@ def init_state(
     publish: str | None = None,
     nulls: str = "refuse",
     quarantine: str | None = None,
+    as_of: str | date | None = None,
 ) -> dict[str, Any]:
     """Build the state from rows of the input relations; raise JobError if there is one. A relation that was connected
     gets the rows of its feed, which is read from there on. ``inputs``: REL=PATH or a
@@ -63,12 +66,13 @@ def init_state(
     ``op_column``: the operation column of change files in a connected folder. ``publish``: keep output relations as
     tables at this place, such as ``delta:/lake/views`` or ``iceberg:lake.views``. ``nulls``: ``skip`` if rows with
     nulls in columns that are never null are left out and counted; by default they are refused. ``quarantine``: a
-    folder in which rows with other mistakes are set aside; by default they are refused."""
+    folder in which rows with other mistakes are set aside; by default they are refused. ``as_of``: the time of the
+    rows, if the program reads it; by default that of the clock."""
     started = time.monotonic()
     left_out, aside = left_out_counts(nulls), quarantine_at(quarantine)
     kept = checked_keep(keep)
     options = Options(1, engine, max_rounds, max_entries, memory_limit, supply(program, functions))
-    request = request_of(program, spark, state, log, options)
+    request = replace(request_of(program, spark, state, log, options), as_of=as_of)
     executor, root, log = request.executor, request.root, request.log
     if is_local(root) and "\\" in str(root):
         raise JobError(f"{root}: DuckDB reads a backslash in a path as a slash; choose another folder")
@@ -83,7 +87,7 @@ def init_state(
         fed = initial_rows(request, sources, feeds, left_out, aside)
     connected = fed.connected if fed else {}
     for relation in program.relations:
-        if relation.kind == "input" and relation.name not in {*sources, *connected}:
+        if relation.kind == "input" and not relation.clock and relation.name not in {*sources, *connected}:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
     tables = ""
     if publish:
@@ -120,6 +124,6 @@ INIT = Command(
     "build the state",
     "Build the state from the rows of the input relations. An input relation that neither is given nor was connected "
     "starts empty.",
-    (add_state, add_rows, add_buckets, add_running, add_keeping, add_watching),
+    (add_state, add_rows, add_as_of, add_buckets, add_running, add_keeping, add_watching),
     on_executor(init_state),
 )

@@ -179,6 +179,18 @@ def add_limits(parser: Parser, program: Any) -> None:
 add_running = several(add_place, add_working, add_functions, add_limits)
 """The options of a command that runs a batch."""
 
+
+def add_as_of(parser: Parser, program: Any) -> None:
+    """Add the option for the time of the batch, if the program reads it."""
+    if program.clock is not None:
+        parser.add_argument(
+            "--as-of",
+            metavar="TIME",
+            help="the time of the batch in UTC, such as 2026-03-01 or '2026-03-01 12:00:00' (default: that of the "
+            "clock)",
+        )
+
+
 add_nulls = option(
     "--nulls",
     choices=NULLS_CHOICES,

@@ -1,6 +1,6 @@
 """All methods of maintenance: importing this module registers each of them in ``METHODS``."""
 
-from . import acyclic, aggregate, counted, entries, epochs, extremal, identities, identity_ranges, proofs, ranked
+from . import acyclic, aggregate, counted, entries, epochs, extremal, identities, identity_ranges, proofs, ranked, timed
 
 __all__ = [
     "acyclic",
@@ -13,4 +13,5 @@ __all__ = [
     "identity_ranges",
     "proofs",
     "ranked",
+    "timed",
 ]

@@ -38,9 +38,9 @@ class NamedFile:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation. ``kind`` says what is kept with its tuples: nothing (input; also identities, epochs, dead and proofs,
-    which have columns for it), the number of derivations in ``_support`` (counted), the rank in ``_rank`` and the
-    number of derivations from lower ranks in ``_support`` (ranked: recursive), the number of copies in ``_support``
+    """A relation. ``kind`` says what is kept with its tuples: nothing (input, timed; also identities, epochs, dead and
+    proofs, which have columns for it), the number of derivations in ``_support`` (counted), the rank in ``_rank`` and
+    the number of derivations from lower ranks in ``_support`` (ranked: recursive), the number of copies in ``_support``
     (entries: facts with derivation sets), or partial results
     in ``extra`` (aggregate).
 
@@ -53,7 +53,7 @@ class Relation:
     ``aggregated`` columns are computed from all derivations of a group; those in ``witnesses`` hold what reaches its
     extremum, or is ranked. Users know a hidden relation as ``shown_as``. Of an input that is a multiset, each copy of a
     row is a tuple, with its number, from 1, in column ``copy``, which no input file has. The program may name the
-    ``file`` of an input.
+    ``file`` of an input; the ``clock`` has the time of the last batch.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Relation:
     witnesses: tuple[str, ...] = ()
     copy: str = ""
     file: NamedFile | None = None
+    clock: bool = False
 
     @property
     def tables(self) -> TableName:
@@ -110,6 +111,7 @@ class Relation:
         rank = Column("_rank", "int", "_rank")
         hidden = {
             "input": (),
+            "timed": (),
             "identities": (),
             "epochs": (),
             "dead": (),
@@ -311,6 +313,11 @@ class Program:
     relations: tuple[Relation, ...]
     stages: tuple[Stage, ...]
     functions: tuple[ExternalFunction, ...] = ()
+
+    @property
+    def clock(self) -> Relation | None:
+        """The input relation with the time, if the program reads it."""
+        return next((relation for relation in self.relations if relation.clock), None)
 
     def relation(self, name: str) -> Relation:
         """Return the relation that users call ``name``; raise JobError if there is none."""

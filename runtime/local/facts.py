@@ -35,7 +35,7 @@ def read_facts(
     with a dot or ``_`` are ignored, except those of input relations. Raise :class:`JobError` for the first problems of
     files and rows, including files that belong to no relation, and OSError if the folder cannot be read.
     """
-    inputs: list[Any] = [r for r in program.relations if r.kind == "input"]
+    inputs: list[Any] = [r for r in program.relations if r.kind == "input" and not r.clock]
     paths: dict[str, list[Path]] = {relation.name: [] for relation in inputs}
     problems = Problems()
     place, dialect = split_dialect(str(folder))

@@ -15,6 +15,7 @@ from typing import Any
 from ..engines.duckdb import DuckEngine
 from ..explain.limits import tell_culprit
 from ..explain.proofs import MOST_PROOF_TUPLES, Explainer
+from ..inputs.times import GivenTime, time_changes
 from ..inputs.tuples import parse_tuple
 from ..inputs.values import REMOVE_KEY
 from ..kernel.changes import REMOVALS, changes_of, net_changes_sql, no_changes, resolve_input
@@ -172,6 +173,8 @@ class Session:
         self.choice = Choice(strategy)
         self.clocks: dict[str, int] = {}
         self.batches = 0
+        self.as_of: GivenTime = None
+        """The time of the next batch, if the program reads it."""
         for relation in self.program.relations:
             self.engine.empty(relation.table, relation.state_columns)
 
@@ -187,6 +190,10 @@ class Session:
         clocks = dict(self.clocks)
         if self.supplied:
             self.supplied.failures.clear()
+        if self.program.clock is not None and self.program.clock.table not in changes:
+            times = [time for (time,) in self.rows(self.program.clock)]
+            made = time_changes(self.as_of, times[0] if times else None)
+            changes = {**changes, self.program.clock.table: made}
         choice = Choice(self.choice.strategy, dict(self.choice.effects))
         limits = self.max_rounds, self.max_entries
         run = Run(self.engine, Bucket(), not self.batches, *limits, self.note, choice)
@@ -270,7 +277,8 @@ class Session:
         """Return how the derived relations would change if a row of an input relation were deleted; None if it is not
         there."""
         with self.engine.transaction(keep=False):
-            self._maintain({relation.table: [("-", row)]})
+            time = {self.program.clock.table: ()} if self.program.clock else {}
+            self._maintain({**time, relation.table: [("-", row)]})
             if not self.engine.rows(relation.change.lost):
                 return None
             return [

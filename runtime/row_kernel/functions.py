@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP
 from typing import Any
 
@@ -95,6 +95,14 @@ def floating(text: str) -> float | None:
 def stored_day(value: str) -> date:
     """Return the day of a stored date or timestamp."""
     return date.fromisoformat(value[:10])
+
+
+def seconds_later(value: str, seconds: int) -> str | None:
+    """Return the timestamp so many seconds later, None if that is not in the years 1 to 9999."""
+    try:
+        return (datetime.fromisoformat(value) + timedelta(seconds=seconds)).isoformat(" ", "microseconds")
+    except OverflowError:
+        return None
 
 
 def days_later(value: str, days: int) -> str | None:
@@ -199,6 +207,7 @@ UNTYPED_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "date_add": days_later,
     "date_sub": lambda value, days: days_later(value, -days),
     "add_months": months_later,
+    "add_seconds": seconds_later,
     "datediff": lambda one, other: (stored_day(one) - stored_day(other)) // timedelta(days=1),
     "unix_date": lambda value: (stored_day(value) - date(1970, 1, 1)) // timedelta(days=1),
     "make_date": made_date,

@@ -21,6 +21,7 @@ from . import (
     proofs,
     ranked,
     sums,
+    timed,
     unions,
     units,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "proofs",
     "ranked",
     "sums",
+    "timed",
     "unions",
     "units",
 ]

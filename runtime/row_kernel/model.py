@@ -18,7 +18,7 @@ class RowRelation:
     columns ``at`` the constant location. ``definition`` is a hash of its rules. Users know a hidden relation as
     ``shown_as``; one that has tuples of another one with proofs or derivation sets ``annotates`` that. Of an input that
     is a multiset, each copy of a row is a tuple, with its number in column ``copy``. The program may name the ``file``
-    of an input."""
+    of an input; the ``clock`` has the time of the last batch."""
 
     name: str
     table: str
@@ -35,6 +35,7 @@ class RowRelation:
     shown_as: str = ""
     copy: str = ""
     file: NamedFile | None = None
+    clock: bool = False
     annotates: str = ""
 
     @property
@@ -160,7 +161,9 @@ class RowGrouping:
 @dataclass(frozen=True)
 class RowStratum:
     """A strongly connected component: its relations and rules, and the kind of its method. ``aggregated`` are the
-    columns that it aggregates, by table; ``guards`` say which identities are dead: lives, then dead ranges."""
+    columns that it aggregates, by table; ``guards`` say which identities are dead: lives, then dead ranges. A timed
+    one selects by a bound: ``crossing`` derives what one bound, the first source, selects, and another, the second one,
+    does not."""
 
     name: str
     kind: str
@@ -170,6 +173,7 @@ class RowStratum:
     ranking: RowRanking | None = None
     groupings: tuple[RowGrouping, ...] = ()
     guards: tuple[str, ...] = ()
+    crossing: RowRule | None = None
 
     def aggregates_of(self, table: str) -> tuple[Aggregated, ...]:
         """Return the columns that are aggregated in a table."""
@@ -224,6 +228,11 @@ class RowProgram:
     def inputs(self) -> dict[str, RowRelation]:
         """The input relations by their names."""
         return {relation.name: relation for relation in self.relations if relation.kind == "input"}
+
+    @property
+    def clock(self) -> RowRelation | None:
+        """The input relation with the time, if the program reads it."""
+        return next((relation for relation in self.relations if relation.clock), None)
 
     def relation(self, name: str) -> RowRelation:
         """Return the relation that users call ``name``; raise JobError if there is none."""

@@ -263,6 +263,7 @@ def next_manifest(
         sequences=recorded_sequences(before, batch.sequences, outcome.relations),
         late=dict(+batch.late) if batch.late else {},
         origin=(before.origin if before else "") or attempt_id(attempt),
+        as_of=outcome.as_of or (before.as_of if before else ""),
         **kept_members(root, before, batch.keep, commit, batch.jump),
     )
     if batch.restored is None:
@@ -305,7 +306,7 @@ def log_commit(request: Request, manifest: Manifest) -> None:
     log.event("committed", commit=manifest.commit, batch=manifest.batch)
 
 
-OF_STATE = ("buckets", "functions", "relations", "clocks", "effects", "feeds", "sequences")
+OF_STATE = ("buckets", "functions", "relations", "clocks", "effects", "feeds", "sequences", "as_of")
 """The members of a manifest that describe the state rather than the commit."""
 
 

@@ -84,6 +84,10 @@ TypeName = Annotated[str, re.compile(r"[a-z][a-z0-9<>(),?]*").fullmatch]
 Natural = Annotated[int, is_natural]
 Moment = Annotated[str, is_moment]
 
+AS_OF = re.compile(r"(?:(?!0000)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6})?", re.ASCII)
+"""Matches the time of a batch, or nothing."""
+
+
 StateFile = Annotated[str, is_data_file]
 
 
@@ -275,7 +279,7 @@ class Manifest:
     one has again. ``undone`` are batches, each with the attempt that committed it, that were rolled back. ``left_out``
     has the number of rows that the commit has left out of each input relation, by its name, ``set_aside`` tells of
     those that it has set aside, and ``late`` has the number of those that it has ignored. ``sequences`` tells which
-    relations keep the sequences of their keys."""
+    relations keep the sequences of their keys. ``as_of`` is the time of the batch, if the program reads it."""
 
     format: Natural
     commit: Natural
@@ -310,6 +314,7 @@ class Manifest:
     sequences: Mapping[str, SequenceRecord] = field(default_factory=dict)
     late: Mapping[str, Natural] = field(default_factory=dict)
     origin: str = ""
+    as_of: Annotated[str, AS_OF.fullmatch] = ""
 
 
 # Manifests

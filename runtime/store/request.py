@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from .set_aside import Aside, LeftOut
 @dataclass(frozen=True)
 class Request:
     """A command as it was asked: the program and the state at ``root``, what runs its tasks and who is told of them,
-    how strata are evaluated, and where changes are published, cut by ``by``."""
+    how strata are evaluated, and where changes are published, cut by ``by``. ``as_of`` is the time of its batch."""
 
     program: Program
     executor: Executor
@@ -29,6 +29,7 @@ class Request:
     options: Options = field(default_factory=lambda: Options(1))
     publish: str = PUBLISHED
     by: str = ""
+    as_of: str | date | None = None
 
     def in_buckets(self, buckets: int) -> Request:
         """Return the same request for a state with this number of buckets."""

@@ -44,6 +44,8 @@ def run_stages(
     executor, options, log = request.executor, request.options, request.log
     log.event("runs", on=executor.name, reason=executor.why)
     outcome = Outcome.of(before, options.buckets)
+    if request.program.clock is not None:
+        staged = FURTHER["stage_time"](request, before, staged, attempt, outcome)
     empty = StoredRelation(0, {number: new_bucket([], 0) for number in range(options.buckets)})
     for relation in also:
         outcome.relations.setdefault(relation.table, empty)

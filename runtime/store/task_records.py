@@ -16,7 +16,8 @@ from .manifest import Manifest, StoredBucket, StoredRelation
 @dataclass
 class Outcome:
     """The result of running the stages: the number of buckets, relations, clocks and effects for the next manifest, net
-    changes by table (files, and numbers of insertions and deletions), and a record of each step."""
+    changes by table (files, and numbers of insertions and deletions), a record of each step, and the time of the batch,
+    if the program reads it."""
 
     buckets: int
     relations: dict[str, StoredRelation]
@@ -25,6 +26,7 @@ class Outcome:
     changes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
+    as_of: str = ""
 
     @classmethod
     def of(cls, commit: Manifest | None, buckets: int) -> Outcome:

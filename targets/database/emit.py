@@ -169,6 +169,8 @@ def roots_of(program: RowProgram, part: str) -> dict[str, set[str]]:
         roots["row_kernel.keys"] = set()
     if any(relation.key and relation.kind == "input" for relation in program.relations):
         roots["database.sequences"] = set()
+    if program.clock is not None:
+        roots |= {"database.clock": set(), "database.passing_time": set()}
     if any(relation.copy for relation in program.relations):
         roots["row_kernel.copies"] = set()
     if "choices=" in part:

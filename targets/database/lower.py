@@ -76,7 +76,8 @@ def stratum_of(
                 if isinstance(argument, typed.Aggregate) and not argument.limit
             )
     of = {relation.name: relation for relation in source.relations}
-    rules = tuple(rule_of(rule, names, inputs, searched=by_group(rule, of)) for rule in source.rules)
+    timed = source.kind == "timed"
+    rules = tuple(rule_of(rule, names, inputs, searched=by_group(rule, of), timed=timed) for rule in source.rules)
     return RowStratum(
         source.name,
         source.kind,
@@ -85,6 +86,7 @@ def stratum_of(
         tuple(aggregated.items()),
         ranking_of(source.rules[0], names) if source.rules else None,
         tuple(grouping_of(relation, planned, names, inputs) for relation in source.relations if relation.grouped),
+        crossing=rule_of(planned.rules[0].arriving[1].rule, names, inputs, timed=True) if timed else None,
     )
 
 
@@ -129,10 +131,16 @@ def by_group(rule: typed.TypedRule, relations: Mapping[str, typed.TypedRelation]
 
 
 def rule_of(
-    rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "", searched: typed.TypedRule | None = None
+    rule: typed.TypedRule,
+    names: Names,
+    inputs: Inputs,
+    head: str = "",
+    searched: typed.TypedRule | None = None,
+    timed: bool = False,
 ) -> RowRule:
     """Return a rule in SQL; ``head`` is the table of a head that is none of the program's relations, ``searched`` the
-    rule with what wanted heads are searched by."""
+    rule with what wanted heads are searched by. A ``timed`` rule compares a column, by which rows are searched, also
+    where that may be null, which another condition excludes."""
     values: dict[str, str] = {}
     where: list[str] = []
     sources: list[RowSource] = []
@@ -162,6 +170,8 @@ def rule_of(
     absences = []
     for literal in rule.body:
         match literal:
+            case typed.Assignment(variable=variable, value=typed.Call(arguments=(nullable,))) if timed:
+                values[variable.name] = expressions.value(nullable)
             case typed.Assignment(variable=variable, value=value) if variable.name not in values:
                 values[variable.name] = expressions.value(value)
                 if not certain(value, doubtful):
@@ -293,6 +303,10 @@ def orders_of(
             needs[names.tables[name]].add(frozenset(range(len(kept.columns))[KEPT_BY[kept.keeps]]))
     for stage in program.stages:
         for planned in stage.strata:
+            if planned.stratum.kind == "timed":
+                source, column = timed_column(planned.stratum.rules[0])
+                needs[names.tables[source]].add(frozenset([column]))
+                continue
             for rule in (by_group(rule, of) for rule in planned.stratum.rules):
                 for start in starts_of(rule):
                     # What is only numbered or buried is never wanted.
@@ -301,6 +315,15 @@ def orders_of(
                         if bound and not apart:
                             needs[names.tables[literal.relation]].add(bound)
     return {table: chosen_orders(by_table[table], needs[table]) for table in by_table}
+
+
+def timed_column(rule: typed.TypedRule) -> tuple[str, int]:
+    """Return the relation from which a rule selects by a bound, and the place of the column that is compared."""
+    source, _ = rule.atoms
+    compared = rule.body[-1]
+    assert isinstance(compared, typed.Comparison)
+    given = {x.variable.name: str(typed.parts_of(x.value)[0]) for x in rule.body if isinstance(x, typed.Assignment)}
+    return source.relation, [*map(str, source.terms)].index(given.get(str(compared.left), str(compared.left)))
 
 
 def starts_of(rule: typed.TypedRule) -> list[typed.Atom | None]:

@@ -101,7 +101,8 @@ def needed_modules(program: plan.ProgramPlan) -> tuple[str, ...]:
     kinds = {s.stratum.kind for stage in program.stages for s in stage.strata}
     keyed = ("inputs.sequences",) if any(r.role == "input" and r.key for r in program.program.relations) else ()
     called = ("inputs.external_functions",) if program.program.functions else ()
-    return (*(module for kind, module in KINDS.items() if kind in kinds), *keyed, *called)
+    timed = ("inputs.staged_time", "job.advance") if any(r.clock for r in program.program.relations) else ()
+    return (*(module for kind, module in KINDS.items() if kind in kinds), *keyed, *timed, *called)
 
 
 _QUERY = re.compile(

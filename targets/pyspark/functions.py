@@ -44,6 +44,10 @@ def _int(text: str) -> str:
 _BEGIN = "CASE WHEN b > 0 THEN b - 1 WHEN b < 0 THEN LENGTH(a) + b ELSE 0 END"
 _FROM = f"CAST(LEAST(GREATEST({_BEGIN}, 0), 2147483646) + 1 AS INT)"
 _TIMES = f"GREATEST(LEAST(b, {_LONGEST} + 1), 0)"
+_SECONDS = "GREATEST(LEAST(b, 400000000000), -400000000000)"
+
+_MOMENTS = "CAST('0001-01-01 00:00:00' AS TIMESTAMP) AND CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP)"
+
 _DAYS = "GREATEST(LEAST(b, 4000000), -4000000)"
 _MONTHS = "GREATEST(LEAST(b, 200000), -200000)"
 _EPOCH = "CAST('1970-01-01' AS DATE)"
@@ -116,6 +120,7 @@ DUCKDB = _BOTH | {
     f"THEN a + CAST({_DAYS} AS INT) END",
     "date_sub": f"CASE WHEN (a - {_EPOCH}) - {_DAYS} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} "
     f"THEN a - CAST({_DAYS} AS INT) END",
+    "add_seconds": f"CASE WHEN a + TO_SECONDS({_SECONDS}) BETWEEN {_MOMENTS} THEN a + TO_SECONDS({_SECONDS}) END",
     "datediff": "CAST(a - b AS BIGINT)",
     "day": "DAY(CAST(a AS DATE))",
     "dayofweek": "DAYOFWEEK(CAST(a AS DATE)) + 1",
@@ -196,6 +201,8 @@ SPARK = _BOTH | {
     f"THEN DATE_ADD(a, CAST({_DAYS} AS INT)) END",
     "date_sub": f"CASE WHEN UNIX_DATE(a) - {_DAYS} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} "
     f"THEN DATE_ADD(a, CAST(-{_DAYS} AS INT)) END",
+    "add_seconds": f"CASE WHEN a + MAKE_DT_INTERVAL(0, 0, 0, {_SECONDS}) BETWEEN {_MOMENTS} "
+    f"THEN a + MAKE_DT_INTERVAL(0, 0, 0, {_SECONDS}) END",
     "datediff": "CAST(UNIX_DATE(a) - UNIX_DATE(b) AS BIGINT)",
     "element_at": f"TRY_ELEMENT_AT(a, NULLIF({_int('b')}, 0))",
     "endswith": "ENDSWITH(a, b)",

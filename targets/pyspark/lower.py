@@ -150,6 +150,7 @@ class _Lowering:
             witnesses=tuple(columns[place] for place in relation.witnesses) if aggregated else (),
             copy=columns[-1] if relation.copies else "",
             file=model.NamedFile(file.file, file.separator, file.header) if file is not None else None,
+            clock=relation.clock,
         )
 
     def kept_as(self, relation: typed.TypedRelation) -> str:
@@ -378,6 +379,8 @@ class _Lowering:
             return f"delta_{table}", f"{name}, the groups that a change of {what} affects"
         if query.rule.head.relation == LEAD:
             return f"lead_{table}", f"{name}, what depends on {what}"
+        if query.purpose == "crossing":
+            return f"delta_{table}", f"{name}, what {relation} passes when it moves"
         return f"delta_{table}", f"{name}, a change arriving through {what}"
 
     def delta(self, query: plan.Query, stratum: TypedStratum, text: str | model.Both) -> model.Delta:

@@ -69,7 +69,7 @@ class Replay:
         self.reader = reader
         self.write = write
         relations = self.session.program.relations
-        self.inputs = {r.name: r for r in relations if r.kind == "input"}
+        self.inputs = {r.name: r for r in relations if r.kind == "input" and not r.clock}
         self.visible = {r.name: r for r in relations if not r.hidden}
         self.outputs = sorted((r for r in self.visible.values() if r.output), key=lambda r: r.name)
         #: The rows by key, for each updated relation with a key.

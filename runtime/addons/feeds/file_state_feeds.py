@@ -28,6 +28,7 @@ from ...database.commands import (
     status_file,
 )
 from ...database.job_commands import ALL_FILE_COMMANDS
+from ...database.passing_time import advance_file
 from ...database.reading import RowReading, StoredChange, row_storing
 from ...database.state import DatabaseState, Result, open_file_state
 from ...engines.arrow import ROWS_AT_ONCE, arrow_type
@@ -161,7 +162,7 @@ def apply_file_feeds(
     request = request_on(database, executor, log)
     with database.reading():
         before, commit = feeds_of(database), database.commit
-    if not before:
+    if not before and database.program.clock is None:
         raise JobError("no feed is connected to this state: give --changes or --batches, or `connect` one")
     reading = Reading(False, read.op_column, "", read.net or "", read.all_inserts, read.left_out)
     news = looked_at(request, before, given_sources(feeds), list(resync), reading.left_out)
@@ -231,7 +232,8 @@ def apply_given_or_fed(call: CommandCall) -> None:
     state = options.pop("state")
     del options["changes"], options["batches"]
     with opened_by(call, state, options) as database, LocalExecutor() as executor:
-        call.tell(apply_file_feeds(database, executor, feeds, resync, RowReading(False, **options), call.log))
+        result = apply_file_feeds(database, executor, feeds, resync, RowReading(False, **options), call.log)
+        call.tell(result if result["applied"] else advance_file(database, call.log) or result)
     return None
 
 
@@ -250,7 +252,8 @@ def follow_given_or_fed(call: CommandCall) -> None:
     ):
 
         def apply() -> Result:
-            return apply_file_feeds(database, executor, feeds, (), RowReading(False, **options), log)
+            result = apply_file_feeds(database, executor, feeds, (), RowReading(False, **options), log)
+            return result if result["applied"] else advance_file(database, log) or result
 
         follow_feeds(apply, poll, call.tell, log, ended)
     return None

@@ -77,7 +77,7 @@ def revert_batch(
     earlier = kept_commit(root, then.commit - 1)
     for manifest in (then, earlier):
         check_program(program, manifest)
-    inputs = [relation for relation in program.relations if relation.kind == "input"]
+    inputs = [relation for relation in program.relations if relation.kind == "input" and not relation.clock]
     sequences = sequence_relations(before)
     tables = [relation.table for relation in inputs]
     check_stored(root, before, [*stored_files(before), *stored_files(then, tables), *stored_files(earlier, tables)])
