@@ -97,6 +97,7 @@ class Outcome:
     changes: dict[str, tuple[str, ...]]
     counts: dict[str, tuple[int, int]]
     steps: list[dict[str, Any]]
+    as_of: str = ""
 
 
 def stored(root: str, manifest: Manifest, relation: Relation) -> set[tuple[Any, ...]]:
