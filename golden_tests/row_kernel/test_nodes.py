@@ -418,7 +418,7 @@ def whole_relations(sql: str, plan: Sequence[str]) -> set[str]:
 def test_records() -> None:
     """Strata can be printed into scripts, which such programs have for other targets only, yet."""
     plan = compile_nodes(SourceFile("test.dl", REACH)).node.plan
-    view = view_of(lower_rows(plan))
+    view = view_of(lower_rows(plan), {})
     records = vars(kernel_model) | vars(row_model)
     tables = {"LINES": view.lines, "HASHES": view.hashes, "LABELS": view.labels}
     relations = [eval(text, records | tables) for text in view.relations]

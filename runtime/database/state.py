@@ -157,6 +157,8 @@ class DatabaseState:
         self.tables: RowTables = row_tables(program, self.connection)
         self.tables.max_rounds, self.tables.max_entries = max_rounds, max_entries
         define_functions(self.connection)
+        #: What brings the relations up to date, from the changes of inputs.
+        self.maintain = maintain_all
         self.failures: list[str] = []
         if supplied is not None:
             EXTERNAL["define"](self.connection, program, supplied, self.failures)
@@ -344,7 +346,7 @@ class DatabaseState:
             self.make_schema()
         self.failures.clear()
         try:
-            maintain_all(self.tables, self.timed(changes), before is None)
+            self.maintain(self.tables, self.timed(changes), before is None)
         except Refused as error:
             raise self.with_failures(error) from error
         counts, rows = {}, dict(before.rows) if before else {}

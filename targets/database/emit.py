@@ -41,7 +41,7 @@ RECORDS = (
 class RowScriptView:
     """What the program part prints: the name of the main file, a title, the rules as they are written, records of the
     program as Python expressions, and what changes with any line of the text: labels of rules that the text has none
-    for, hashes of relations, and lines."""
+    for, hashes of relations, lines, and the text itself, by the names of files."""
 
     name: str
     title: str
@@ -54,6 +54,7 @@ class RowScriptView:
     labels: Mapping[str, str]
     hashes: Mapping[str, str]
     lines: Mapping[str, str]
+    sources: Mapping[str, str]
 
 
 def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
@@ -63,7 +64,8 @@ def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
     if any(stratum.guards for stratum in lowered.strata):
         raise ValueError("the target database keeps no live proofs")
     environment = templates("database", "pyspark")
-    part = row_part(environment, lowered, options.format)
+    sources = {source.name: source.text for source in program.program.sources}
+    part = row_part(environment, lowered, options.format, sources=sources)
     roots = roots_of(lowered, part)
     roots["database.command_list"] = {"run_file_command"}
     roots["database.commands"] = {"functools", *(f"{name}_file" for name in FUNCTIONS)}
@@ -72,15 +74,20 @@ def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
 
 
 def row_part(
-    environment: Environment, program: RowProgram, format_code: bool, served: Mapping[str, str] | None = None
+    environment: Environment,
+    program: RowProgram,
+    format_code: bool,
+    served: Mapping[str, str] | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> str:
     """Return the part of a script that is specific to the program, and to what is ``served``: a record, its name, and
-    its text."""
-    text = environment.get_template("part.py.jinja").render(view=view_of(program), mark=MARK, served=served)
+    its text. It has the ``sources`` of the program, if they are given."""
+    view = view_of(program, sources or {})
+    text = environment.get_template("part.py.jinja").render(view=view, mark=MARK, served=served)
     return (format_script(text) if format_code else text).rstrip("\n")
 
 
-def view_of(program: RowProgram) -> RowScriptView:
+def view_of(program: RowProgram, sources: Mapping[str, str]) -> RowScriptView:
     """Return what the program part of a script prints."""
     name, printer = one_line(program.name), RecordPrinter()
     relations = tuple(map(printer.text, program.relations))
@@ -99,6 +106,7 @@ def view_of(program: RowProgram) -> RowScriptView:
         printer.labels,
         printer.hashes,
         printer.lines,
+        sources,
     )
 
 

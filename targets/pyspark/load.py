@@ -6,8 +6,8 @@ import contextlib
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,7 @@ from .lower import lower
 if TYPE_CHECKING:
     from flintlog.runtime.addons.processes.channels import Process
     from flintlog.runtime.addons.processes.nodes import Nodes
+    from flintlog.runtime.job.command_line import Command
 
 _BEHIND = "\n\n\nimport os\nimport signal\nimport sys\n"
 """Stands behind the program part of a script, in ``script.py.jinja``."""
@@ -52,11 +53,13 @@ class WrongScript(Exception):
 
 @dataclass(frozen=True)
 class LoadedScript:
-    """The program of a script in ``path``, and what it serves if it is the script of a process or of nodes."""
+    """The program of a script in ``path``, what it serves if it is the script of a process or of nodes, and its
+    ``sources``, if it has them: those of the main file and of included ones by name, each on lines of its own."""
 
     path: Path
     program: model.Program | RowProgram
     served: Process | Nodes | None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, argv: Sequence[str]) -> int:
         """Run a command of the job with all parts of the runtime, and return its exit code."""
@@ -78,9 +81,24 @@ class LoadedScript:
             from flintlog.runtime.database.command_list import run_file_command
 
             import_module("flintlog.runtime.addons.file_quarantine")
-            return run_file_command(self.program, argv, (*FED_FILE_COMMANDS, MOVE_TO_FILE), called)
+            commands = [self.by_counts(c) if c.name == "init" else c for c in FED_FILE_COMMANDS]
+            return run_file_command(self.program, argv, (*commands, MOVE_TO_FILE), called)
         import_module("flintlog.runtime.addons.move")
         return run_command(self.program, argv, called=called)
+
+    def by_counts(self, command: Command) -> Command:
+        """Return a command of a state in one SQLite file so that it computes by columns where that pays."""
+        from flintlog.runtime.addons.bulk import with_columns
+
+        return with_columns(command, self.columnar)
+
+    def columnar(self) -> model.Program | None:
+        """Return the program for columns, if the script has its sources and they compile to it."""
+        from ..database.lower import lower_rows
+
+        found = compiled_sources(self.sources, recursion_of(self.program))
+        plans = (each for each in found if lower_rows(each, self.program.compiler) == self.program)
+        return next(map(load_program, plans), None)
 
 
 EXPLAINING = ("explain", "init", "apply", "follow", "rebuild", "upgrade", "revert")
@@ -108,7 +126,7 @@ def load_script(path: Path, command: str) -> LoadedScript:
     if isinstance(program, model.Program) and "SOURCES" in own and command in EXPLAINING:
         program = explained_program(program, own["SOURCES"])
     served = next((own[name]() for name in ("process", "nodes") if name in own), None)
-    return LoadedScript(path, program, served)
+    return LoadedScript(path, program, served, own.get("SOURCES", {}))
 
 
 def _own_part(text: str, path: Path) -> Mapping[str, Any]:
@@ -125,19 +143,28 @@ def _own_part(text: str, path: Path) -> Mapping[str, Any]:
 
 
 def explained_program(program: model.Program, sources: Mapping[str, str]) -> model.Program:
-    """Return the program of a script with what only ``explain`` needs, which follows from its ``sources``: those of the
-    main file and of included ones by name, each on lines of its own. Raise :class:`WrongScript` unless they compile to
-    the program."""
+    """Return the program of a script with what only ``explain`` needs, which follows from its ``sources``. Raise
+    :class:`WrongScript` unless they compile to the program."""
+    for found in compiled_sources(sources, recursion_of(program)):
+        if lower(found, program.compiler, explained=False).program == program:
+            return lower(found, program.compiler).program
+    raise WrongScript("its sources do not compile to its program: compile it again")
+
+
+def recursion_of(program: model.Program | RowProgram) -> str:
+    """Return by what recursions are maintained in a program."""
+    return "derivation-sets" if any(r.kind == "entries" for r in program.relations) else "ranks"
+
+
+def compiled_sources(sources: Mapping[str, str], recursion: str) -> Iterator[plan.ProgramPlan]:
+    """Yield the plans that the sources of a script compile to, in one language after the other; none without
+    sources."""
     # It takes most of a second to import, and most commands do without.
     from flintlog.compiler.pipeline import compile_program
 
     files = {name: SourceFile(name, text[1:-1]) for name, text in sources.items()}
-    main = files[next(iter(files))]
-    recursion = "derivation-sets" if any(r.kind == "entries" for r in program.relations) else "ranks"
+    main = next(iter(files.values()), SourceFile("", ""))
     # The language is that of the suffix, unless another one was chosen.
-    for dialect in dict.fromkeys((dialect_of(main.name).name, *DIALECTS)):
+    for dialect in dict.fromkeys((dialect_of(main.name).name, *DIALECTS)) if files else ():
         with contextlib.suppress(CompileError):
-            found = compile_program(main, files.get, recursion, dialect=dialect).plan
-            if lower(found, program.compiler, explained=False).program == program:
-                return lower(found, program.compiler).program
-    raise WrongScript("its sources do not compile to its program: compile it again")
+            yield compile_program(main, files.get, recursion, dialect=dialect).plan
