@@ -19,6 +19,7 @@ Seven parts:
 * ``database``: the same workloads and a batch more, by ``here``, ``warm``, ``duckdb`` and
 
   * ``database``: the script of ``--target database``, which reads CSV, a process for each step;
+  * ``installed``: ``flintlog job init`` with that script, which reads Parquet and may compute by columns;
   * ``embedded``: ``flintlog.open`` in one process, on the state that ``init`` of ``database`` has built;
 
 * ``scaling``: batches of the same number of changes on small and large states;
@@ -113,7 +114,8 @@ def main() -> int:
 
 def measure(options: argparse.Namespace, folder: Path, measured: Measured) -> None:
     """Measure what the options ask for, and enter it into ``measured``."""
-    stored = ["database"] if {"database", "embedded"} & {*(options.contender or ())} else ["workloads"]
+    only = {"database", "installed", "embedded"}
+    stored = ["database"] if only & {*(options.contender or ())} else ["workloads"]
     parts = options.part or (stored if options.workload or options.contender else PARTS)
     size = measured.machine
     console.print(f"{size['cores']} cores, {size['memory_mb']:,} MB of memory; every contender gets two threads")
@@ -122,7 +124,7 @@ def measure(options: argparse.Namespace, folder: Path, measured: Measured) -> No
         console.print("souffle is not on PATH and is left out", style="yellow")
         contenders.remove("souffle")
     limit = options.limit or (30 if options.quick else 300)
-    comparison = Comparison(folder, [name for name in contenders if name not in ("database", "embedded")], limit)
+    comparison = Comparison(folder, [name for name in contenders if name not in only], limit)
     beside = Comparison(folder / "database", [name for name in contenders if name in report.STORED], limit)
     measured.comparison, measured.database = comparison.results, beside.results
     chosen: Sequence[workloads.Workload] = workloads.QUICK if options.quick else workloads.WORKLOADS

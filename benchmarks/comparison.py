@@ -10,12 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contenders import Answers, ByHand, DatabaseJob, DuckDB, FlintlogJob, Outcome, Place, Souffle
+from contenders import Answers, ByHand, DatabaseJob, DuckDB, FlintlogJob, InstalledJob, Outcome, Place, Souffle
 from measure import OutOfTime, Run, run
 from results import Result, compare, console, working
 from workloads import BATCHES, WITHOUT_SOUFFLE, Step, Workload, program_of_rules, steps, write_changes, write_tables
 
-CONTENDERS = ("here", "warm", "flintlog", "in session", "database", "embedded", "duckdb", "souffle", "by hand")
+CONTENDERS = (
+    *("here", "warm", "flintlog", "in session", "database", "installed", "embedded"),
+    *("duckdb", "souffle", "by hand"),
+)
 RULES = 100
 
 
@@ -39,6 +42,7 @@ class Comparison:
             made.append(Step(step.name, {}, {}, {}))
         jobs = {name: FlintlogJob(place, name) for name in ("here", "flintlog") if name in self.contenders}
         stored = DatabaseJob(place) if {"database", "embedded"} & {*self.contenders} else None
+        installed = InstalledJob(place) if "installed" in self.contenders else None
         duckdb, expected = DuckDB(place), dict[str, Answers]()
         for number, step in enumerate(made):
             what = f"{workload.name}, {step.name}"
@@ -52,6 +56,8 @@ class Comparison:
                 self._process(job, name, step, expected[step.name], before)
             if stored and (step.name == "init" or "database" in self.contenders):
                 self._process(stored, "database", step, expected[step.name], before)
+            if installed and step.name == "init":
+                self._process(installed, "installed", step, expected[step.name], before)
         if stored and "embedded" in self.contenders:
             self._embedded(stored, made, expected)
         for name in ("warm", "in session"):

@@ -157,9 +157,9 @@ class FlintlogJob:
 class DatabaseJob(FlintlogJob):
     """The compiled job whose state is one SQLite file. It reads CSV files, which are not measured to be written."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, name: str = "database") -> None:
         """Compile the program."""
-        super().__init__(place, "database", ("--target", "database"))
+        super().__init__(place, name, ("--target", "database"))
         self.state = self.folder / "state.db"
         #: A copy of the state as ``init`` has left it.
         self.first_state = self.folder / "first.db"
@@ -202,6 +202,21 @@ class DatabaseJob(FlintlogJob):
                 inserted, deleted = (answer(connection, rows.format(sign), columns) for sign in "+-")
                 found[name] = inserted - deleted
         return found
+
+
+class InstalledJob(DatabaseJob):
+    """The same job by ``flintlog job``, whose ``init`` reads Parquet, and may compute by columns."""
+
+    def __init__(self, place: Place) -> None:
+        """Compile the program."""
+        super().__init__(place, "installed")
+
+    def run(self, step: Step) -> Outcome:
+        """Do a step in a process of its own."""
+        command, *options = FlintlogJob.command(self, step)
+        process = ("flintlog", "job", command, self.script, *options, "--json")
+        measured = run(process, self.place.log(step, self.name))
+        return Outcome(measured, last_object(measured)["seconds"], self.answers(), measured.processor)
 
 
 def as_csv(folder: Path) -> Path:

@@ -172,14 +172,17 @@ def processes_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
     return Grid("processes", "Seconds of whole processes without Spark", headings, rows)
 
 
-STORED = ("here", "database", "warm", "embedded", "duckdb")
+STORED = ("here", "database", "installed", "warm", "embedded", "duckdb")
 """The contenders beside each other in the table of states in one SQLite file."""
 
 
 def database_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
     """Seconds of the processor and on the clock with states in one SQLite file and others, and what the ones take of
     the processor for one that others take."""
-    compared = (("database", "here"), ("database", "duckdb"), ("embedded", "warm"), ("embedded", "duckdb"))
+    compared = (
+        *(("database", "here"), ("installed", "here"), ("database", "duckdb")),
+        *(("embedded", "warm"), ("embedded", "duckdb")),
+    )
     ratios = tuple(f"{one} to {other}".replace("duckdb", "DuckDB") for one, other in compared)
     headings = ("workload", "step", "rows", *STORED[:-1], "DuckDB", *ratios)
     rows = []

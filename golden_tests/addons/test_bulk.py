@@ -262,6 +262,11 @@ def test_command(tmp_path: Path) -> None:
     again = world.init()
     assert again.exit_code == 1 and f"there is a database in {world.state} already" in again.output
     assert world.job("verify").exit_code == 0
+    # As it is between the commit and the end.
+    with contextlib.closing(sqlite3.connect(world.state)) as connection:
+        assert connection.execute("PRAGMA journal_mode = DELETE").fetchall() == [("delete",)]
+    assert world.job("status").exit_code == 0
+    assert contents(world.state) == world.by_rows()
 
 
 def test_options(tmp_path: Path) -> None:

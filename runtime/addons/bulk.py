@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 
 from ..database.commands import FileBatch, commit_batch, init_by_rows, init_file
 from ..database.reading import RowReading, input_named, rows_files
-from ..database.state import DatabaseState, Result
+from ..database.schema import is_empty
+from ..database.state import DatabaseState, Result, telling_errors, use_log
 from ..engines.instances import local_folder
 from ..inputs.files import Reading, relation_sources
 from ..inputs.paths import named_places
@@ -47,11 +48,11 @@ from ..system.machine import available_cores
 ColumnProgram = Callable[[], Program | None]
 """Returns the same program for columns, None if it cannot be had."""
 
-BYTES_FOR_COLUMNS = 2_000_000
+BYTES_FOR_COLUMNS = 800_000
 """From so many bytes of rows on, columns compute them: to read and store them row by row takes longer than to begin
 with DuckDB."""
 
-STEPS_OF_ROWS, STEPS_AT_ONCE = 30, 1_000_000
+STEPS_OF_ROWS, STEPS_AT_ONCE = 20, 1_000_000
 """After so many times so many steps of SQLite's machine, which take about as long as to begin with DuckDB, a state is
 no longer built row by row: few rows of input may have many tuples."""
 
@@ -356,7 +357,23 @@ def init_by_counts(
             given.log.event("rows", reason=str(error).partition("\n")[0])
             return init_by_rows(database, given, inputs, reading)
         database.maintain = ColumnState(session, given.log).load
-        return commit_batch(database, given, dict, anew)
+        with without_log(database):
+            return commit_batch(database, given, dict, anew)
+
+
+@contextlib.contextmanager
+def without_log(database: DatabaseState) -> Iterator[None]:
+    """Let the body write to the file itself, as only the first commit may, to which nobody looks: what goes through a
+    log is written twice. If that does not work, or the log cannot be had back at once, nothing is lost: whoever opens
+    the file next makes one."""
+    with contextlib.suppress(sqlite3.OperationalError):
+        if is_empty(database.connection):
+            database.connection.execute("PRAGMA journal_mode = DELETE")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(JobError), telling_errors(database.path):
+            use_log(database)
 
 
 def staged_rows(program: Program, inputs: str | Sequence[str], reading: RowReading, log: Log) -> dict[str, Any]:

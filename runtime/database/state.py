@@ -556,7 +556,10 @@ def open_file_state(
                 if is_empty(state.connection):
                     raise absent
                 state.read_settings(recomputes)
-            state.connection.execute("PRAGMA synchronous = FULL")
+                # A command that was killed may have built the state without it.
+                use_log(state)
+            # Where there is no log yet, folders are forced to disk, too.
+            state.connection.execute("PRAGMA synchronous = EXTRA")
     except BaseException:
         state.connection.close()
         raise
