@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..database.commands import FileBatch, commit_batch, init_by_rows, init_file
-from ..database.reading import RowReading, input_named, rows_files
+from ..database.commands import FileBatch, commit_batch, init_file
+from ..database.reading import RowReading, input_named, read_batch, rows_files
 from ..database.schema import is_empty
 from ..database.state import DatabaseState, Result, telling_errors, use_log
 from ..engines.instances import local_folder
@@ -65,7 +65,7 @@ ROWS_LOADED, ROWS_OF_STATEMENT = 50_000, 128
 LOADED = "_loaded"
 """A table that becomes an index."""
 
-SECONDS_BETWEEN = 0.5
+SECONDS_BETWEEN = 1.0
 """The interval at which progress is reported."""
 
 UNITS_OF = "CAST(replace(CAST({} AS VARCHAR), '.', '') AS {})"
@@ -228,7 +228,7 @@ class ColumnState:
             done += batch.num_rows
             if time.monotonic() - told >= SECONDS_BETWEEN:
                 told = time.monotonic()
-                self.log.event("working", relation=table.relation.name, tuples=table.gained, done=done)
+                self.log.event("loading", relation=table.relation.name, tuples=table.gained, done=done)
 
     def fill_index(
         self, tables: RowTables, table: RowTable, index: str, made: str, columns: Mapping[str, StoredColumn]
@@ -320,6 +320,12 @@ def columns_are_there(program: RowProgram) -> bool:
     return own and importlib.util.find_spec("duckdb") is not None
 
 
+def init_by_rows(database: DatabaseState, given: FileBatch, inputs: str | Sequence[str], reading: RowReading) -> Result:
+    """Build a new state from rows of the input relations, row by row."""
+    changes = read_batch(database.program, inputs, reading, given.log)
+    return commit_batch(database, given, lambda: changes, reading)
+
+
 def init_by_counts(
     columnar: ColumnProgram,
     functions: FunctionSource,
@@ -335,6 +341,7 @@ def init_by_counts(
     if size < BYTES_FOR_COLUMNS:
         with contextlib.suppress(RowsTakeLong), few_steps(database.connection):
             return init_by_rows(database, given, inputs, replace(reading))
+        database.tables.statistics.clear()
     program = columnar()
     if program is None:
         return init_by_rows(database, given, inputs, reading)

@@ -47,12 +47,6 @@ class FileBatch(NamedTuple):
     reverts: str | None = None
 
 
-def init_by_rows(database: DatabaseState, given: FileBatch, inputs: str | Sequence[str], reading: RowReading) -> Result:
-    """Read the rows of the input relations, and build a new state from them row by row."""
-    changes = read_batch(database.program, inputs, reading, given.log)
-    return commit_batch(database, given, lambda: changes, reading)
-
-
 def init_file(
     program: RowProgram,
     state: str,
@@ -66,17 +60,22 @@ def init_file(
     max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
     log: Log | None = None,
-    build: Callable[..., Result] = init_by_rows,
+    build: Callable[..., Result] | None = None,
 ) -> Result:
-    """Build the state from rows of the input relations; raise JobError if there is one. ``build`` is how."""
+    """Build the state from rows of the input relations; raise JobError if there is one. ``build`` is how, if not row by
+    row."""
     started, log = time.monotonic(), log or Log()
     reading = RowReading(True, all_inserts=all_inserts, nulls=nulls, quarantine=quarantine, as_of=as_of)
     kept, supplied = checked_keep(keep), supply(program, functions)
     check_folder(state)
     with open_file_state(program, state, supplied, max_rounds, new=True, max_entries=max_entries) as database:
         database.keep = kept or database.keep
+        given = FileBatch("init", None, log, started)
         try:
-            return build(database, FileBatch("init", None, log, started), inputs, reading)
+            if build:
+                return build(database, given, inputs, reading)
+            changes = read_batch(program, inputs, reading, log)
+            return commit_batch(database, given, lambda: changes, reading)
         except Refused as error:
             # Without advice for those who have a state.
             raise Refused(error.without_state) from error
