@@ -18,9 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from ..database.commands import FileBatch, commit_batch, init_file
 from ..database.reading import RowReading, input_named, read_batch, rows_files
 from ..database.schema import is_empty
@@ -31,9 +28,10 @@ from ..inputs.paths import named_places
 from ..inputs.records import Problems
 from ..inputs.staging import stage_inputs
 from ..job.command_line import Command
+from ..kernel.changes import REMOVALS
 from ..kernel.errors import JobError
-from ..kernel.model import FunctionSource, Program
-from ..kernel.sql import decimal_size, is_list, is_optional, plain_type
+from ..kernel.model import Column, FunctionSource, Program, Relation
+from ..kernel.sql import decimal_size, is_list, is_optional, names, plain_type
 from ..local.session import MemoryEngine, Session
 from ..row_kernel.batch import BEGINNING, RowChanges, definitions
 from ..row_kernel.deltas import literals
@@ -110,10 +108,19 @@ def kept_sum(text: str) -> int | str:
 
 
 class ReportedSession(Session):
-    """A session that reports the rounds of recursions to a log."""
+    """A session that takes the rows of inputs from staged files, and reports the rounds of recursions to a log."""
 
     log = Log(quiet=True)
     told = 0.0
+
+    def stage(self, relation: Relation, changes: Any) -> None:
+        """Make table r__changes of an input relation from its files, which have at most one operation for a row."""
+        table = relation.tables.changes
+        if changes:
+            staged = f"SELECT {names(relation.row_columns)}, _op FROM {self.engine.files(changes)}"
+            self.engine.table(table, staged, [REMOVALS])
+        else:
+            self.engine.empty(table, [*relation.row_columns, Column("_op", "string", "_op")])
 
     def note(self, stratum: str, phase: str, number: int, tuples: int) -> None:
         """Report a round, unless one was reported a moment ago."""
@@ -348,24 +355,21 @@ def init_by_counts(
     why = f"{size:,} bytes of rows" if size >= BYTES_FOR_COLUMNS else "many tuples"
     given.log.event("columns", reason=why)
     anew = replace(reading)
-    session = ReportedSession(
-        program,
-        database.tables.max_rounds,
-        functions,
-        max_entries=database.tables.max_entries,
-        engine=RankedEngine(threads=available_cores()),
-    )
-    session.log = given.log
-    with contextlib.closing(session):
-        try:
-            session.apply(staged_rows(program, inputs, anew, given.log))
-        except JobError as error:
-            # Rows may need less memory, and say what is wrong in their own words.
-            given.log.event("rows", reason=str(error).partition("\n")[0])
-            return init_by_rows(database, given, inputs, reading)
-        database.maintain = ColumnState(session, given.log).load
-        with without_log(database):
-            return commit_batch(database, given, dict, anew)
+    with tempfile.TemporaryDirectory(prefix="flintlog-", dir=local_folder()) as folder:
+        engine = RankedEngine(threads=available_cores(), state=folder)
+        rounds, entries = database.tables.max_rounds, database.tables.max_entries
+        session = ReportedSession(program, rounds, functions, max_entries=entries, engine=engine)
+        session.log = given.log
+        with contextlib.closing(session):
+            try:
+                session.apply(staged_rows(program, inputs, anew, Path(folder), given.log))
+            except JobError as error:
+                # Rows may need less memory, and say what is wrong in their own words.
+                given.log.event("rows", reason=str(error).partition("\n")[0])
+                return init_by_rows(database, given, inputs, reading)
+            database.maintain = ColumnState(session, given.log).load
+            with without_log(database):
+                return commit_batch(database, given, dict, anew)
 
 
 @contextlib.contextmanager
@@ -383,14 +387,13 @@ def without_log(database: DatabaseState) -> Iterator[None]:
             use_log(database)
 
 
-def staged_rows(program: Program, inputs: str | Sequence[str], reading: RowReading, log: Log) -> dict[str, Any]:
-    """Return the rows of the input relations as Arrow tables of insertions. Raise Refused, naming the rows, if anything
-    is wrong."""
+def staged_rows(
+    program: Program, inputs: str | Sequence[str], reading: RowReading, folder: Path, log: Log
+) -> dict[str, list[str]]:
+    """Stage the rows of the input relations below a folder, and return the files by table. Raise Refused, naming the
+    rows, if anything is wrong."""
     how = Reading(True, all_inserts=reading.all_inserts, left_out=reading.left_out, aside=reading.aside)
-    with tempfile.TemporaryDirectory(prefix="flintlog-", dir=local_folder()) as folder:
-        sources = relation_sources(program, inputs)
-        staged = stage_inputs(LocalExecutor(), program, sources, Path(folder), how, log)
-        return {table: pa.concat_tables(map(pq.read_table, files)) for table, files in staged.items() if files}
+    return stage_inputs(LocalExecutor(), program, relation_sources(program, inputs), folder, how, log)
 
 
 def with_columns(command: Command, columnar: ColumnProgram) -> Command:
