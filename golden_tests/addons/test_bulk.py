@@ -394,6 +394,18 @@ def test_without_duckdb(tmp_path: Path) -> None:
     assert contents(world.state) == world.by_rows()
 
 
+def test_rules_about_time(tmp_path: Path) -> None:
+    """Rows build what depends on the time."""
+    text = "input relation e(n: int, t: timestamp)\noutput relation late(n: int)\nlate(N) :- e(N, T), now(S), T < S.\n"
+    twins = Twins(compile_program(SourceFile("test.dl", text)), tmp_path)
+    (tmp_path / "e.jsonl").write_text('{"n": 1, "t": "2026-01-01 00:00:00"}\n{"n": 2, "t": "2027-01-01 00:00:00"}\n')
+    given, events = f"e={tmp_path / 'e.jsonl'}", Events()
+    for file, how in zip(twins.files, ({}, {"build": twins.build(events)}), strict=True):
+        init_file(twins.rows, str(file), given, as_of="2026-06-01 00:00:00", log=Log(True), **how)
+    assert "columns" not in events.names
+    twins.compare()
+
+
 def test_without_sources(tmp_path: Path) -> None:
     """Rows do it if the program cannot be compiled from what the script says it was made from."""
     world = World(tmp_path)

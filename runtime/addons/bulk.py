@@ -321,9 +321,9 @@ def bytes_given(program: RowProgram, inputs: str | Sequence[str]) -> int:
 
 
 def columns_are_there(program: RowProgram) -> bool:
-    """Return whether columns can compute a program: its strata are of kinds of which they keep what rows keep, and
-    DuckDB is there."""
-    own = {stratum.kind for stratum in program.strata} <= COLUMN_KINDS
+    """Return whether columns can compute a program: its strata are of kinds of which they keep what rows keep, it does
+    not read the time, and DuckDB is there."""
+    own = {stratum.kind for stratum in program.strata} <= COLUMN_KINDS and program.clock is None
     return own and importlib.util.find_spec("duckdb") is not None
 
 
