@@ -136,7 +136,7 @@ def test_each_value_of_a_manifest_changed(race: Race, job: ModuleType) -> None:
 
 OPTIONAL = {"by", "place", "effects", "feeds", "tables", "functions", "hidden", "base_rows", "change_rows"}
 OPTIONAL |= {"command", "time", "seconds", "keep", "kept_from", "jumps", "restores", "undone", "left_out", "set_aside"}
-OPTIONAL |= {"sequences", "late", "home", "inodes", "origin"}
+OPTIONAL |= {"sequences", "late", "home", "inodes", "origin", "as_of"}
 """Members that a manifest may do without."""
 OF_ANY_NAME = {"relations", "buckets", "clocks", "changes", "counts", "columns", "functions", "effects"}
 """Members whose own members are called after something in the program."""
