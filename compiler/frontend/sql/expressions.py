@@ -77,7 +77,7 @@ class SqlExpressions:
                 only(node, "this", "table")
                 if isinstance(node.this, exp.Star):
                     raise Unsupported("E0792", "`*` is not a value", node)
-                return [((), self._at(row.find(node)[2], span))]
+                return [((), self._at(row.find(node), span))]
             case exp.Null():
                 return [((), null(span))]
             case exp.Literal() | exp.Boolean():

@@ -12,6 +12,7 @@ Rows that are equal could not be told apart, so a query that may have such rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
@@ -260,13 +261,17 @@ def _items(queries: Queries, node: exp.Select, sample: Row, numbering: RowNumber
     qualify = node.args.get("qualify")
     if qualify is not None:
         names = {item.args["alias"].name.lower() for item in node.expressions if isinstance(item, exp.Alias)}
-        for part in outside_queries(qualify.this):
-            if (
-                isinstance(part, exp.Column)
-                and part.name.lower() not in names
-                and part.find_ancestor(exp.Window) is None
-            ):
+        for part in qualify.find_all(exp.Column):
+            named = not part.table and part.name.lower() in names
+            if not named and part.find_ancestor(exp.Window) is None and _is_of(part, sample.base):
                 yield part
+
+
+def _is_of(column: exp.Column, row: Row) -> bool:
+    """Return whether a row has a column, which may be part of a query inside."""
+    with suppress(Unsupported):
+        return row.source_of(column) is not None
+    return False
 
 
 def _orders(

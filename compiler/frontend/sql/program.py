@@ -136,8 +136,11 @@ class SqlProgram:
         span: Span | None = None,
     ) -> None:
         """Add a rule; it stands where the statement does unless a span says more."""
-        literals, arguments = self.named(*with_wildcards(literals, tuple(arguments)))
-        literals = tuple(self._as_call(literal) for literal in without_repeats(literals))
+        possible = self.without_sure_tests(without_repeats(literals))
+        if possible is None:
+            return
+        literals, arguments = self.named(*with_wildcards(possible, tuple(arguments)))
+        literals = tuple(map(self._as_call, literals))
         head = syntax.AtomNode(name, arguments, None, None, span or self.where)
         rule = syntax.RuleNode(None, head, literals, span or self.where, "", purpose)
         self.statements.append(replace(rule, text=rule_text(rule)))
@@ -275,23 +278,27 @@ class SqlProgram:
                     literals, values = substituted((*rest, *tests), names), substituted(values, names)
                     changing = True
                     break
-        literals = without_repeats(literals)
-        for literal in literals:
-            if is_null_test(literal):
-                others = [one for one in literals if one is not literal]
-                name = next(iter(variables(literal)), None)
-                if name is None or name in certain(others) or name not in self.nullable:
-                    assert isinstance(literal, syntax.ComparisonNode)
-                    if literal.op == "=":
-                        return None
-                    literals = tuple(others)
+        possible = self.without_sure_tests(without_repeats(literals))
+        if possible is None:
+            return None
         known = tuple(
             replace(value, nullable=False)
             if isinstance(value.expression, syntax.ConstantNode) and not value.is_null
             else value
             for value in values
         )
-        return Branch(literals, known, branch.span)
+        return Branch(possible, known, branch.span)
+
+    def without_sure_tests(self, literals: Literals) -> Literals | None:
+        """Return literals without tests for null of what is never null; None if they cannot hold."""
+        for literal in literals:
+            if is_null_test(literal):
+                others = tuple(one for one in literals if one is not literal)
+                name = next(iter(variables(literal)), None)
+                if name is None or not self.may_be_null(name, others):
+                    assert isinstance(literal, syntax.ComparisonNode)
+                    return None if literal.op == "=" else self.without_sure_tests(others)
+        return literals
 
     def _equal(
         self, literal: syntax.Literal, here: set[str], outer: frozenset[str], order: Mapping[str, int]

@@ -287,13 +287,10 @@ class Queries:
     def canonical(self, node: exp.Expr, row: Row) -> exp.Expr:
         """Return an expression in which columns have the names of their tables."""
 
-        while row.ungrouped is not None:
-            row = row.ungrouped
-
         def named_column(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
                 table = part.args.get("table")
-                return exp.column(fold(part.this), fold(table) if table is not None else self._owner(part, row))
+                return exp.column(fold(part.this), fold(table) if table is not None else self._owner(part, row.base))
             return part
 
         plain = node.this if isinstance(node, exp.Paren) else node

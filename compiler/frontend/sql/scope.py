@@ -81,40 +81,48 @@ class Row:
         """Return the row with more that holds."""
         return replace(self, literals=(*self.literals, *literals))
 
-    def find(self, column: exp.Column) -> tuple[str, str, SqlValue]:
-        """Return the source, the name and the value of a column; raise Unsupported if there is none, or several."""
-        name, table = fold(column.this), column.args.get("table")
+    def find(self, column: exp.Column) -> SqlValue:
+        """Return the value of a column; raise Unsupported if there is none, or several."""
         row: Row | None = self
         while row is not None:
-            if table is None and name in row.merged:
-                return "", name, row.merged[name]
-            wanted = None if table is None else fold(table)
-            found = [
-                (source.alias, name, source.columns[name])
-                for source in row.sources
-                if name in source.columns and wanted in (None, source.alias)
-            ]
-            if len(found) > 1:
-                tables = ", ".join(alias for alias, _, _ in found)
-                raise Unsupported(
-                    "E0794", f"`{name}` is ambiguous: {tables} have it", column, f"write {tables.split(',')[0]}.{name}"
-                )
-            if found:
-                return found[0]
-            if wanted in [source.alias for source in row.sources]:
-                columns = next(source.columns for source in row.sources if source.alias == wanted)
-                raise Unsupported("E0794", f"`{wanted}` has no column `{name}`", column, f"it has {', '.join(columns)}")
+            base = row.base
+            source = base.source_of(column)
+            if source is not None and base is row:
+                return source.columns[fold(column.this)]
+            if source is not None:
+                known = row.computed.get(exp.column(fold(column.this), source.alias or None))
+                if known is None:
+                    message = f"`{fold(column.this)}` is neither grouped by nor aggregated"
+                    raise Unsupported("E0794", message, column, "add it to GROUP BY, or aggregate it")
+                return known
             row = row.outer
-        if self.ungrouped is not None:
-            self.ungrouped.find(column)
-            help = "add it to GROUP BY, or aggregate it"
-            raise Unsupported("E0794", f"`{name}` is neither grouped by nor aggregated", column, help)
-        if table is not None:
-            raise Unsupported("E0794", f"there is no table `{fold(table)}` in this FROM", column)
-        known = [known for source in self.sources for known in source.columns]
-        raise Unsupported(
-            "E0794", f"there is no column `{name}`", column, f"there are {', '.join(known)}" if known else None
-        )
+        if column.args.get("table") is not None:
+            raise Unsupported("E0794", f"there is no table `{fold(column.args['table'])}` in this FROM", column)
+        names = [known for source in self.sources for known in source.columns]
+        help = f"there are {', '.join(names)}" if names else None
+        raise Unsupported("E0794", f"there is no column `{fold(column.this)}`", column, help)
+
+    @property
+    def base(self) -> Row:
+        """The row that has the columns of a FROM."""
+        return self if self.ungrouped is None else self.ungrouped.base
+
+    def source_of(self, column: exp.Column) -> Source | None:
+        """Return the source of a column, which may be the columns that were merged; None if there is none. Raise
+        Unsupported if there are several, or if the table that is named has no such column."""
+        name, table = fold(column.this), column.args.get("table")
+        if table is None and name in self.merged:
+            return Source("", self.merged)
+        wanted = None if table is None else fold(table)
+        here = [source for source in self.sources if wanted in (None, source.alias)]
+        found = [source for source in here if name in source.columns]
+        if len(found) > 1:
+            message = f"`{name}` is ambiguous: {', '.join(source.alias for source in found)} have it"
+            raise Unsupported("E0794", message, column, f"write {found[0].alias}.{name}")
+        if here and not found and wanted is not None:
+            help = f"it has {', '.join(here[0].columns)}"
+            raise Unsupported("E0794", f"`{wanted}` has no column `{name}`", column, help)
+        return found[0] if found else None
 
     @property
     def values(self) -> tuple[SqlValue, ...]:
@@ -174,7 +182,8 @@ def starred(item: exp.Expr, row: Row) -> list[exp.Column] | None:
     pairs += [(name, source.alias) for source in found for name in source.columns if name not in merged]
     columns = []
     for name, alias in pairs:
-        column = exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(alias, quoted=True) or None)
+        table = exp.to_identifier(alias, quoted=True) if alias else None
+        column = exp.column(exp.to_identifier(name, quoted=True), table)
         column.this.meta.update(star.meta)
         columns.append(column)
     return columns
