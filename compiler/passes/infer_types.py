@@ -155,7 +155,8 @@ class _RuleTyper:
     def _in_column(
         self, value: typed.Expression, column: typed.TypedColumn, relation: typed.TypedRelation, matched: bool = False
     ) -> typed.Expression:
-        """Return ``value`` in the column's type; convert literals, and decimals in columns of declared relations.
+        """Return ``value`` in the column's type; convert literals, and ints and decimals in decimal columns of declared
+        relations.
 
         A variable that is ``matched`` with a column is not converted. Report a mismatch as E0301, E0302 or E0306.
         """
@@ -166,18 +167,24 @@ class _RuleTyper:
             assert column.type.element is not None
             plain = replace(column, type=column.type.element)
             return replace(value, items=(self._in_column(value.items[0], plain, relation),), type=column.type)
+        element = column.type.element
+        if element is not None and isinstance(value, typed.ListLiteral) and relation.declared and value.items:
+            plain = replace(column, type=element)
+            if all(_takes_decimal(element, item.type) for item in value.items):
+                items = tuple(self._in_column(item, plain, relation) for item in value.items)
+                return replace(value, items=items, type=column.type)
         if typed.joined(value.type, column.type) == column.type:
             return self._convert(value, column.type)
         if isinstance(value, typed.ListLiteral) and is_retyped(value, column.type):
             return self._convert(value, column.type)
         converted = relation.declared and not (matched and isinstance(value, typed.Variable))
-        if converted and _takes_decimal(column.type, value.type):
-            return self._convert(value, column.type)
         if isinstance(value, typed.Constant) and widens(value.type, column.type):
             fitting = _fit(value, column.type)
             if fitting is None:
                 self.diagnostics.report("E0306", f"{name} is {column.type}, which cannot hold `{value}`", value.span)
             return fitting or value
+        if converted and _takes_decimal(column.type, value.type):
+            return self._convert(value, column.type)
         notes = self._notes(value, relation)
         code = "E0301" if isinstance(value, typed.Variable) else "E0302"
         message = f"{name} is {column.type}, but `{_shown(value)}` is {value.type}"
@@ -213,7 +220,8 @@ class _RuleTyper:
             argument = (_fit(argument, column.type) if wanted else None) or argument
         result = aggregate_type(aggregate.function, argument.type if argument is not None else typed.INT)
         extremum = aggregate.function in ("min", "max")
-        widened = aggregate.function == "sum" and column.type.precision == result.precision and column.type != result
+        widest = aggregate_type("sum", column.type)
+        widened = aggregate.function == "sum" and result.name in ("int", "decimal") and column.type == widest != result
         if argument is not None and (extremum or widened) and relation.declared and _takes_decimal(column.type, result):
             argument, result = self._convert(argument, column.type), column.type
         if argument is not None and argument.type != typed.BROKEN:
@@ -483,8 +491,9 @@ def _relation_note(relation: typed.TypedRelation) -> Note:
 
 
 def _takes_decimal(column: typed.Type, value: typed.Type) -> bool:
-    """Return whether a decimal column accepts another decimal type without rounding; overflows stop the batch."""
-    return column.name == value.name == "decimal" and value.scale <= column.scale
+    """Return whether a decimal column accepts an int, or another decimal type, without rounding; overflows stop the
+    batch."""
+    return column.name == "decimal" and value.name in ("int", "decimal") and value.scale <= column.scale
 
 
 def _fit(constant: typed.Constant, type_: typed.Type) -> typed.Constant | None:

@@ -10,7 +10,7 @@ otherwise they may overlap, which takes fewer of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import product
@@ -40,6 +40,8 @@ MOST_CASES = 256
 """How many cases a condition or an expression may have."""
 
 _NOT = {TRUE: FALSE, FALSE: TRUE, UNKNOWN: UNKNOWN}
+
+ZERO = syntax.ConstantNode(0, "int", Span("", 1, 1, 1))
 
 _MOMENT = re.compile(r"([0-9-]{10})(?:[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,6})?)?Z?)?")
 """A date, the hour and minute of a timestamp, and its seconds."""
@@ -616,11 +618,14 @@ def unified(cases: Iterable[Case]) -> list[Case]:
     """Return cases whose values have one type, if they can."""
     given = list(cases)
     wanted = common([value for _, value in given])
-    return [
-        ((*literals, *tests), as_common(one, wanted))
-        for literals, value in given
-        for tests, one in told_apart(value, wanted)
-    ]
+    return [((*literals, *tests), one) for literals, value in given for tests, (one,) in converted([value], [wanted])]
+
+
+def converted(values: Sequence[SqlValue], types: Sequence[typed.Type]) -> Iterator[tuple[Literals, list[SqlValue]]]:
+    """Yield values as those of types, and when they are so."""
+    for chosen in product(*(told_apart(value, type_) for value, type_ in zip(values, types, strict=True))):
+        made = [as_common(value, type_) for (_, value), type_ in zip(chosen, types, strict=True)]
+        yield tuple(literal for case in chosen for literal in case[0]), made
 
 
 def told_apart(value: SqlValue, type_: typed.Type) -> list[Case]:
@@ -650,6 +655,19 @@ def common(values: Iterable[SqlValue]) -> typed.Type:
     return next(nulls, typed.NOTHING) if result == typed.NOTHING else result
 
 
+def is_widened(value: SqlValue) -> bool:
+    """Return whether a value is one of more digits only as a column of a relation has it."""
+    node = value.expression
+    shown = isinstance(node, syntax.BinaryNode) and node.right == replace(ZERO, span=node.right.span)
+    return value.type.name == "decimal" and (shown or isinstance(node, syntax.ConstantNode)) and not value.is_null
+
+
+def met_types(left: Sequence[typed.Type], right: Sequence[typed.Type]) -> tuple[typed.Type, ...]:
+    """Return the types of the columns of two queries, or of two ways to make rows of one, together."""
+    pairs = zip(left, right, strict=True)
+    return tuple(one if other == typed.NOTHING else common_type(one, other) or one for one, other in pairs)
+
+
 def as_common(value: SqlValue, type_: typed.Type) -> SqlValue:
     """Return a value as one of a common type."""
     if value.is_null or value.type == type_ or type_ == typed.NOTHING:
@@ -658,6 +676,8 @@ def as_common(value: SqlValue, type_: typed.Type) -> SqlValue:
     if isinstance(node, syntax.ConstantNode):
         changed = as_type(value, type_)
         return replace(changed, type=type_) if type_.numeric and value.type.numeric else changed
+    if type_.name == "decimal" and isinstance(node, syntax.VariableNode):
+        return replace(value, expression=syntax.BinaryNode("+", node, replace(ZERO, span=span), span), type=type_)
     if type_ == typed.FLOAT and value.type == typed.INT:
         one = syntax.ConstantNode(Decimal("1.0"), "float", span)
         return replace(value, expression=syntax.BinaryNode("*", node, one, span), type=type_)

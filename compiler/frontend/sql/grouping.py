@@ -13,7 +13,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -22,9 +22,20 @@ from sqlglot import exp
 
 from ...ir import syntax, typed
 from ...type_rules import aggregate_type
-from .expressions import TRUE, SqlExpressions, as_common, common, function_name, may_hold, test
+from .expressions import (
+    TRUE,
+    SqlExpressions,
+    as_common,
+    common,
+    converted,
+    function_name,
+    is_widened,
+    may_hold,
+    null_or_not,
+    test,
+)
 from .functions import AGGREGATES
-from .scope import Branch, Case, Literals, Row, SqlColumn, SqlTable, SqlValue, bound, certain, null, variables
+from .scope import Branch, Case, Literals, Row, SqlColumn, SqlTable, SqlValue, bound, certain, null, null_of, variables
 from .subqueries import all_literals, binding, check_nulls, variables_around
 from .text import Unsupported, count_of, only
 
@@ -60,6 +71,8 @@ class Groups:
         self.program = queries.program
         self.calls = list(self._calls())
         self.keys = list(self._keys())
+        #: The places of the sums and the counts that averages are.
+        self.averages: dict[int, int] = {}
         #: A row with the columns that may be grouped by.
         self.sources = Row(())
 
@@ -146,7 +159,25 @@ class Groups:
         examples = list(self._derivations([sample]))
         derivations = list(self._derivations(rows))
         around, derivations = self._around(derivations, outer)
+        types = [common(d.keys[place] for d in derivations or examples) for place in range(len(self.keys))]
+        derivations = [
+            _Derivation(d.row, (*d.literals, *tests), tuple(keys))
+            for d in derivations
+            for tests, keys in converted(d.keys, types)
+            if may_hold((*d.literals, *tests))
+        ]
         parts = [self._values(call, derivations) for call in self.calls]
+        for place, (call, found) in enumerate(list(zip(self.calls, parts, strict=True))):
+            if call.function not in ("avg", "count") or not any(is_widened(v) for cases in found for _, v in cases):
+                continue
+            if call.distinct:
+                message = "decimals with others, or with integers, cannot be told apart here"
+                raise Unsupported("E0793", message, call.node, "write CAST(... AS DOUBLE) around each")
+            if call.function == "avg":
+                self.averages[place] = len(self.calls)
+                self.calls[place] = replace(call, function="sum")
+                self.calls.append(replace(call, function="count"))
+                parts.append(found)
         plain = [
             place
             for place, found in enumerate(parts)
@@ -303,10 +334,7 @@ class Groups:
         for d, literals, values in derivations:
             keys = [
                 *(SqlValue(syntax.VariableNode(n, program.where), program.types[n]) for n in around),
-                *(
-                    as_common(v, c.type if not _is_coded(c, v) else v.type)
-                    for v, c in zip(d.keys, columns[len(around) :], strict=True)
-                ),
+                *d.keys,
             ]
             made = program.simplified(
                 Branch(
@@ -399,9 +427,20 @@ class Groups:
         used = [self._is_used(key) for key in self.keys]
         for body, known in literals:
             for tests, decoded in self._decoded(keys, columns[len(around) :], coded, used):
-                computed = dict(zip((self._name_of(key) for key in self.keys), decoded, strict=True))
-                computed |= {self._name_of(call.node): known[place] for place, call in enumerate(self.calls)}
-                yield replace(example, literals=(*body, *tests), computed=computed)
+                keyed = dict(zip((self._name_of(key) for key in self.keys), decoded, strict=True))
+                for more, values in self._averaged(known):
+                    calls = {self._name_of(call.node): values[place] for place, call in enumerate(self.calls)}
+                    yield replace(example, literals=(*body, *tests, *more), computed={**keyed, **calls})
+
+    def _averaged(self, known: Mapping[int, SqlValue]) -> Iterator[tuple[Literals, dict[int, SqlValue]]]:
+        """Yield what aggregates are, and when, with averages in place of their sums, and of the counts."""
+        for chosen in product(*(null_or_not(known[place]) for place in self.averages)):
+            values = {**known}
+            for (place, count), (_, whole) in zip(self.averages.items(), chosen, strict=True):
+                sides = whole.expression, known[count].expression
+                quotient = SqlValue(syntax.BinaryNode("/", *sides, self.program.where), typed.FLOAT)
+                values[place] = values[count] = null_of(quotient) if whole.is_null else quotient
+            yield tuple(literal for tests, _ in chosen for literal in tests), values
 
     def _whole(
         self, table: SqlTable, cases: Sequence[tuple[Literals, dict[int, SqlValue]]]

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from ...ir import syntax, typed
 from ...source import Span
-from .expressions import SqlExpressions, as_common, common, function_name, may_hold, test
+from .expressions import SqlExpressions, as_common, common, function_name, is_widened, may_hold, test
 from .functions import COMPARISONS
 from .grouping import outside_queries
 from .program import is_set
@@ -181,18 +181,24 @@ def numbered(
         if queries.canonical(item, sample) not in grouped_by
     ]
     expressions = SqlExpressions(queries, True)
-    branches: list[Branch] = []
+    branches, raw = list[Branch](), list[Branch]()
     for row in rows:
         parts = [*numbering.by, *(part.this for part in numbering.order), *items]
         for chosen in product(*(expressions.values(part, row) for part in parts)):
             literals = (*row.literals, *(one for case in chosen for one in case[0]))
-            made = program.simplified(Branch(literals, tuple(value for _, value in chosen)))
+            raw.append(Branch(literals, tuple(value for _, value in chosen)))
+            made = program.simplified(raw[-1])
             if made is not None:
                 branches.append(made)
-    if not unique and not is_set(program, branches):
+                orders = made.values[len(numbering.by) : len(numbering.by) + len(numbering.order)]
+                for part, value in zip(numbering.order, orders, strict=True):
+                    if is_widened(value):
+                        message = "decimals cannot be ordered with others, or with integers"
+                        raise Unsupported("E0793", message, part, "write CAST(... AS DOUBLE) around each")
+    if not unique and not is_set(program, raw):
         help = "select a key of its rows, or write DISTINCT in a query inside"
         raise Unsupported("E0792", "rows that may be equal cannot be numbered", node, help)
-    groups, orders = len(numbering.by), len(numbering.order)
+    groups, count = len(numbering.by), len(numbering.order)
     samples = [
         common([value for _, value in SqlExpressions(queries, False).values(part, sample)])
         for part in (*numbering.by, *(part.this for part in numbering.order), *items)
@@ -209,9 +215,9 @@ def numbered(
             name += "_"
         names.append(name)
     own = [column(place, name) for place, name in enumerate(names[1 : groups + 1])]
-    rest = [column(groups + orders + place, name) for place, name in enumerate(names[groups + 1 :])]
+    rest = [column(groups + count + place, name) for place, name in enumerate(names[groups + 1 :])]
     keys = [frozenset(c.name for c in own) | ({"place"} if numbering.limit > 1 else set())]
-    selected = [Branch(b.literals, (*b.values[:groups], *b.values[groups + orders :])) for b in branches]
+    selected = [Branch(b.literals, (*b.values[:groups], *b.values[groups + count :])) for b in branches]
     if unique or is_set(program, selected):
         keys.append(frozenset(c.name for c in (*own, *rest)))
     table = SqlTable(
@@ -220,15 +226,15 @@ def numbered(
         tuple(keys),
     )
     program.declare(table)
-    ordered = [[(b.values[groups + place], b.literals) for b in branches] for place in range(orders)]
+    ordered = [[(b.values[groups + place], b.literals) for b in branches] for place in range(count)]
     loose = [any(program.lacks_value(*each) for each in found) for found in ordered]
     for branch in branches:
         values = branch.values
-        for tests, order in _orders(typed_values(values[groups : groups + orders], samples[groups:]), numbering, loose):
+        for tests, order in _orders(typed_values(values[groups : groups + count], samples[groups:]), numbering, loose):
             if may_hold((*branch.literals, *tests)):
                 first = syntax.AggregateNode("first", None, False, span, numbering.limit, tuple(order))
                 before = [as_common(v, c.type).expression for v, c in zip(values[:groups], own, strict=True)]
-                others = [as_common(v, c.type).expression for v, c in zip(values[groups + orders :], rest, strict=True)]
+                others = [as_common(v, c.type).expression for v, c in zip(values[groups + count :], rest, strict=True)]
                 program.rule(table.name, [*before, first, *others], (*branch.literals, *tests), "made for numbers")
     atom, columns = program.read(table, span)
     given = list(columns.values())

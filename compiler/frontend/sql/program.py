@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import combinations
 
 from sqlglot import exp
 
@@ -13,7 +13,7 @@ from ...diagnostics import Diagnostics
 from ...ir import syntax, typed
 from ...ir.syntax_printer import rule_text
 from ...source import Span
-from .expressions import as_common, common, test, told_apart
+from .expressions import common, converted, test
 from .scope import (
     Branch,
     Literals,
@@ -241,19 +241,10 @@ class SqlProgram:
     def add_rules(self, table: SqlTable, branches: Sequence[Branch], purpose: str = "") -> None:
         """Add the rules of a relation, one for each branch."""
         for branch in branches:
-            for tests, values in self.converted(branch.values, table.columns):
-                self.rule(table.name, values, (*branch.literals, *tests), purpose, branch.span)
-
-    @staticmethod
-    def converted(
-        values: Sequence[SqlValue], columns: Sequence[SqlColumn]
-    ) -> Iterator[tuple[Literals, list[syntax.Expression]]]:
-        """Yield values as those of columns, and when they are so."""
-        cases = [told_apart(value, column.type) for value, column in zip(values, columns, strict=False)]
-        for chosen in product(*cases):
-            pairs = zip(chosen, columns, strict=False)
-            made = [as_common(value, column.type).expression for (_, value), column in pairs]
-            yield tuple(literal for case in chosen for literal in case[0]), made
+            for tests, values in converted(branch.values, [column.type for column in table.columns]):
+                self.rule(
+                    table.name, [value.expression for value in values], (*branch.literals, *tests), purpose, branch.span
+                )
 
     # ---- branches --------------------------------------------------------------------------------------------------
 

@@ -20,9 +20,19 @@ from itertools import product
 from sqlglot import exp
 
 from ...ir import typed
-from ...type_rules import common_type
 from . import subqueries
-from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, common, compared, may_hold, null_or_not, test
+from .expressions import (
+    FALSE,
+    MOST_CASES,
+    TRUE,
+    SqlExpressions,
+    common,
+    compared,
+    may_hold,
+    met_types,
+    null_or_not,
+    test,
+)
 from .grouping import Groups
 from .joins import Named, different_names, named, rows_of
 from .numbering import MOST, numbered, numbering_of, with_aliases
@@ -301,12 +311,6 @@ class Queries:
         name = fold(column.this)
         owners = [source.alias for source in row.sources if name in source.columns]
         return owners[0] if owners and name not in row.merged else None
-
-
-def met_types(left: Sequence[typed.Type], right: Sequence[typed.Type]) -> tuple[typed.Type, ...]:
-    """Return the types of the columns of two queries together."""
-    pairs = zip(left, right, strict=True)
-    return tuple(one if other == typed.NOTHING else common_type(one, other) or one for one, other in pairs)
 
 
 def equal_or_null(left: SqlValue, right: SqlValue) -> list[Literals]:

@@ -14,6 +14,7 @@ from ...dialects import Load
 from ...ir import syntax, typed
 from ...source import SourceFile
 from ..files import Files
+from .expressions import converted
 from .joins import checked_names, table_name
 from .program import SqlProgram, is_set, keys_of
 from .queries import Queries, Result
@@ -134,11 +135,11 @@ def _output_copies(name: str, result: Result, columns: tuple[SqlColumn, ...], pr
     program.declare(SqlTable(name, (*columns, SqlColumn("copies", typed.INT, False))), "output")
     del program.tables[name]
     for branch in result.branches:
-        for tests, values in program.converted(branch.values, columns):
+        for tests, values in converted(branch.values, [column.type for column in columns]):
             count = syntax.AggregateNode("count", None, False, program.where)
             # A fact has no tuples to count.
             body = (*branch.literals, *tests) or program.always(name)
-            program.rule(name, [*values, count], body, span=branch.span)
+            program.rule(name, [*(value.expression for value in values), count], body, span=branch.span)
 
 
 def _with_names(query: exp.Expr, names: list[str]) -> exp.Expr:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ...ir import syntax, typed
+from ...type_rules import common_type
+from .expressions import met_types
 from .joins import Named, checked_names, named
 from .program import SqlProgram, determined
 from .scope import Branch, Row, SqlColumn, SqlTable, SqlValue, atoms, is_null_test, variables
@@ -93,14 +95,21 @@ def _recursion(queries: Queries, members: dict[str, exp.CTE], known: dict[str, N
 def _rows(result: Result, table: SqlTable, node: exp.Expr) -> tuple[Branch, ...]:
     """Return the rows of a part of a member; raise Unsupported if there are more or fewer columns."""
     checked_names([column.name for column in table.columns], result.names, node)
+    for column, type_ in zip(table.columns, result.types, strict=True):
+        met = common_type(column.type, type_)
+        if met is not None and (met.name, met.scale) != (column.type.name, column.type.scale):
+            message = f"`{column.name}` is {column.type} in the first rows, and {type_} in those that follow"
+            raise Unsupported("E0795", message, node, "write CAST in the first SELECT")
     return result.branches
 
 
 def _widened(columns: tuple[SqlColumn, ...], others: tuple[SqlColumn, ...]) -> tuple[SqlColumn, ...]:
-    """Return columns that may be null if one of both may, with the first type that is known."""
+    """Return columns that may be null if one of both may, with the type that both have."""
+    pairs = list(zip(columns, others, strict=True))
+    types = met_types([one.type for one, _ in pairs], [other.type for _, other in pairs])
     return tuple(
-        SqlColumn(one.name, other.type if one.type == typed.NOTHING else one.type, one.nullable or other.nullable)
-        for one, other in zip(columns, others, strict=True)
+        SqlColumn(one.name, type_, one.nullable or other.nullable)
+        for (one, other), type_ in zip(pairs, types, strict=True)
     )
 
 

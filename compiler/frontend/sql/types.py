@@ -87,7 +87,7 @@ class SqlTypes:
             if found is not None and found.result == type_:
                 return SqlValue(syntax.CallNode(name, (expression,), span), type_)
         if type_.name == "decimal" and value.type.name in ("int", "decimal") and value.type.scale <= type_.scale:
-            return replace(value, type=type_)
+            return replace(as_common(value, type_), type=type_)
         raise Unsupported("E0793", f"a {value.type} cannot be cast to {type_} here", node)
 
 
