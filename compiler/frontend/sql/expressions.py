@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MOST_PARTS = 5
 """How many ``%`` a pattern may have."""
 
+MOST_LISTED = 32
+"""How many constants, or rows of them, are written out; more are the rows of a relation."""
+
 TRUE, FALSE, UNKNOWN = "true", "false", "unknown"
 
 MOST_CASES = 256
@@ -423,6 +426,14 @@ class SqlExpressions:
         query = node.args.get("query")
         if query is not None:
             return self.queries.among(node.this, query, row, outcome, self.exact)
+        if len(node.expressions) > MOST_LISTED and not any(item.find(exp.Column) for item in node.expressions):
+            listed = list(dict.fromkeys(node.expressions))
+            if not isinstance(node.this, exp.Tuple):
+                type_ = common([value for _, value in self.values(node.this, row)])
+                listed = [
+                    exp.cast(item, type_.name) if type_.name in ("date", "timestamp") else item for item in listed
+                ]
+            return self.queries.among(node.this, exp.Values(expressions=listed), row, outcome, self.exact)
         equal: exp.Expr = exp.EQ(this=node.this, expression=node.expressions[0])
         if all(isinstance(item, exp.Literal) for item in node.expressions) and not isinstance(node.this, exp.Tuple):
             items = list(dict.fromkeys(node.expressions))

@@ -35,8 +35,21 @@ from .expressions import (
     test,
 )
 from .functions import AGGREGATES
-from .scope import Branch, Case, Literals, Row, SqlColumn, SqlTable, SqlValue, bound, certain, null, null_of, variables
-from .subqueries import all_literals, binding, check_nulls, variables_around
+from .scope import (
+    Branch,
+    Case,
+    Literals,
+    Row,
+    SqlColumn,
+    SqlTable,
+    SqlValue,
+    certain,
+    null,
+    null_of,
+    outside_queries,
+    variables,
+)
+from .subqueries import bound_around
 from .text import Unsupported, count_of, only
 
 if TYPE_CHECKING:
@@ -188,10 +201,7 @@ class Groups:
         ]
         coded = len(plain) < len(self.calls) and bool(self.keys)
         columns = [
-            *(
-                SqlColumn(n, self.program.types[n], any(self.program.may_be_null(n, d.literals) for d in derivations))
-                for n in around
-            ),
+            *(self.program.column_of(n, [Branch(d.literals, ()) for d in derivations]) for n in around),
             *self._key_columns(derivations or examples, coded, around),
         ]
         samples = [self._values(call, examples) for call in self.calls]
@@ -239,41 +249,21 @@ class Groups:
     def _around(self, derivations: Sequence[_Derivation], outer: Row | None) -> tuple[list[str], list[_Derivation]]:
         """Return the variables of queries around this one that the groups depend on, and derivations that bind
         them."""
-        names = frozenset(variables_around(outer))
-        if not names:
-            return [], list(derivations)
-        # What is equal to a variable of the query around is that variable.
         branches = [Branch(d.literals, (*d.keys, *d.row.values)) for d in derivations]
-        simple = [self.program.simplified(branch, names) for branch in branches]
-        found = [(d.row, made) for d, made in zip(derivations, simple, strict=True) if made is not None]
-        arguments = tuple(value for d in derivations for call in self.calls for value in self._arguments(call, d.row))
-        parts = (*(made.literals for _, made in found), arguments)
-        used = [n for n in dict.fromkeys(variables(parts)) if n in names]
-        check_nulls(self.queries, used, [made.literals for _, made in found], certain(all_literals(outer)))
-        result = []
-        for row, made in found:
-            missing = [name for name in used if name not in bound(made.literals)]
-            literals = (*self._bound_around(missing, outer), *made.literals)
-            keys = made.values[: len(self.keys)]
-            whole = replace(row, literals=literals).with_values(made.values[len(self.keys) :])
-            result.append(_Derivation(whole, literals, keys))
+        arguments = [value for d in derivations for call in self.calls for value in self._arguments(call, d.row)]
+        keys = [value for d in derivations for value in d.keys]
+        used, simple = bound_around(self.queries, branches, outer, (*arguments, *keys))
+        result, count = [], len(self.keys)
+        for d, made in zip(derivations, simple, strict=True):
+            if made is not None:
+                row = replace(d.row, literals=made.literals).with_values(made.values[count:])
+                result.append(_Derivation(row, made.literals, made.values[:count]))
         return used, result
 
     def _arguments(self, call: AggregateCall, row: Row) -> Iterator[SqlValue]:
         """Yield the values that an aggregate ranges over in a row."""
         if call.argument is not None:
             yield from (value for _, value in SqlExpressions(self.queries, True).values(call.argument, row))
-
-    def _bound_around(self, names: Sequence[str], outer: Row | None) -> Literals:
-        """Return what binds variables of queries around this one, once for each of their values."""
-        if not names:
-            return ()
-        program = self.program
-        nodes = tuple(syntax.VariableNode(name, program.where) for name in names)
-        values = tuple(SqlValue(node, program.types[node.name], node.name in program.nullable) for node in nodes)
-        around = Branch(binding(outer, {*names}), values)
-        table = program.relation(f"{self.queries.name}_around", names, [around])
-        return (syntax.AtomNode(table.name, nodes, None, None, program.where),)
 
     def _values(self, call: AggregateCall, derivations: Sequence[_Derivation]) -> list[list[Case]]:
         """Return the cases of an aggregate's argument in each derivation; 1 for ``count(*)``."""
@@ -499,11 +489,3 @@ class Groups:
 def _is_coded(column: SqlColumn, value: SqlValue) -> bool:
     """Return whether a key is a list because it may be null."""
     return column.type.element is not None and column.type != value.type
-
-
-def outside_queries(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield a node and its parts, but not those of queries in it."""
-    yield node
-    for part in node.iter_expressions():
-        if not isinstance(part, exp.Query):
-            yield from outside_queries(part)

@@ -22,11 +22,11 @@ from sqlglot import exp
 
 from ...ir import syntax, typed
 from ...source import Span
-from .expressions import SqlExpressions, as_common, common, function_name, is_widened, may_hold, test
+from .expressions import SqlExpressions, common, converted, function_name, is_widened, may_hold, test
 from .functions import COMPARISONS
-from .grouping import outside_queries
-from .program import is_set
-from .scope import Branch, Literals, Row, SqlColumn, SqlTable, SqlValue, starred
+from .program import is_set, keys_of
+from .scope import Branch, Literals, Row, SqlColumn, SqlTable, SqlValue, outside_queries, starred
+from .subqueries import bound_around
 from .text import NAME, Unsupported, count_of, only
 
 if TYPE_CHECKING:
@@ -41,64 +41,59 @@ MOST = 2**31 - 1
 @dataclass(frozen=True)
 class RowNumbers:
     """How the rows of a query are numbered: the ``place`` is what stands for the number, ``by`` are the groups, and
-    only the first ``limit`` rows of each are kept."""
+    only the first ``limit`` rows of each are kept, without as many as are to be ``left_out``."""
 
     place: exp.Expr
     by: tuple[exp.Expr, ...]
     order: tuple[exp.Ordered, ...]
     limit: int = MOST
+    left_out: int = 0
 
 
-def numbering_of(node: exp.Select, most: int) -> RowNumbers | None:
-    """Return how the rows of a SELECT are numbered, None if they are not. A query around it reads ``most`` of each
-    group."""
-    windows = [
-        found
-        for whole in (*node.expressions, *filter(None, [node.args.get("qualify")]))
-        for found in outside_queries(whole)
-        if isinstance(found, exp.Window)
-    ]
-    distinct, limit = node.args.get("distinct"), node.args.get("limit")
+def windows_of(node: exp.Select, most: int) -> list[RowNumbers]:
+    """Return how the rows of a SELECT are numbered by its windows. A query around it reads ``most`` of each group."""
+    parts = (*node.expressions, *filter(None, [node.args.get("qualify")]))
+    found = (part for whole in parts for part in outside_queries(whole) if isinstance(part, exp.Window))
+    result = []
+    for window in dict.fromkeys(found):
+        if not isinstance(window.this, exp.RowNumber):
+            message = f"the window {function_name(window.this)} is not supported"
+            raise Unsupported("E0792", message, window, "row_number is, and aggregates with GROUP BY")
+        only(window, "this", "partition_by", "order", "over")
+        inner = window.args.get("order")
+        if inner is None:
+            raise Unsupported("E0792", "row_number needs an ORDER BY: which row is first is unknown", window)
+        result.append(RowNumbers(window, tuple(window.args.get("partition_by") or ()), tuple(inner.expressions)))
+    if len(result) == 1:
+        result[0] = replace(result[0], limit=min(most, _qualified(node, result[0].place)))
+    return result
+
+
+def first_rows_of(node: exp.Select) -> list[RowNumbers]:
+    """Return how the rows of a SELECT are numbered for DISTINCT ON, and for LIMIT and OFFSET."""
+    distinct, limit, offset, order = (node.args.get(part) for part in ("distinct", "limit", "offset", "order"))
     on = distinct.args.get("on") if distinct is not None else None
-    order = node.args.get("order")
     if order is not None:
         only(order, "expressions")
     ordered = tuple(with_aliases(part, node) for part in order.expressions) if order is not None else ()
-    if (bool(windows) + (on is not None) + (limit is not None)) > 1:
-        raise Unsupported(
-            "E0792", "one of row_number, DISTINCT ON and LIMIT is supported in a query", node, "write a query around"
-        )
+    result = []
     if on is not None:
         by = tuple(on.expressions) if isinstance(on, exp.Tuple) else (on.this if isinstance(on, exp.Paren) else on,)
-        rest = tuple(part for part in ordered if part.this not in by)
-        if not order:
-            raise Unsupported("E0792", "DISTINCT ON needs an ORDER BY", node)
-        return RowNumbers(_PLACE, by, rest, 1)
-    if limit is not None:
-        only(limit, "expression")
         if not ordered:
-            raise Unsupported("E0792", "LIMIT needs an ORDER BY: which rows it keeps is unknown", limit)
-        return RowNumbers(_PLACE, (), ordered, _count(limit.expression))
-    if not windows:
-        return None
-    first = windows[0]
-    if any(window != first for window in windows):
-        raise Unsupported("E0792", "one window is supported in a query", windows[1], "write another query around")
-    if not isinstance(first.this, exp.RowNumber):
-        raise Unsupported(
-            "E0792",
-            f"the window {function_name(first.this)} is not supported",
-            first,
-            "row_number is, and aggregates with GROUP BY",
-        )
-    only(first, "this", "partition_by", "order", "over")
-    inner = first.args.get("order")
-    if inner is None:
-        raise Unsupported("E0792", "row_number needs an ORDER BY: which row is first is unknown", first)
-    by = tuple(first.args.get("partition_by") or ())
-    return RowNumbers(first, by, tuple(inner.expressions), min(most, _qualified(node, first)))
+            raise Unsupported("E0792", "DISTINCT ON needs an ORDER BY", node)
+        result.append(RowNumbers(_FIRST, by, tuple(part for part in ordered if part.this not in by), 1))
+    if limit is not None or offset is not None:
+        for part in filter(None, (limit, offset)):
+            only(part, "expression")
+        if not ordered:
+            raise Unsupported("E0792", "LIMIT needs an ORDER BY: which rows it keeps is unknown", limit or offset)
+        left_out = 0 if offset is None else _count(offset.expression, 0)
+        most = MOST if limit is None else min(MOST, _count(limit.expression, 1) + left_out)
+        result.append(RowNumbers(_PLACE, (), ordered, most, left_out))
+    return result
 
 
+_FIRST = exp.column("first row")
 _PLACE = exp.column("row number")
 
 
@@ -113,15 +108,15 @@ def with_aliases(condition: E, node: exp.Select) -> E:
     return cast(E, condition.copy().transform(written_out))
 
 
-def _count(node: exp.Expr) -> int:
-    """Return the number of rows that a LIMIT keeps."""
+def _count(node: exp.Expr, least: int) -> int:
+    """Return a number of rows, which is ``least`` or more."""
     count = count_of(node)
-    if count is None or not 0 < count <= MOST:
+    if count is None or not least <= count <= MOST:
         raise Unsupported("E0792", "a number of rows must be a positive constant", node)
     return count
 
 
-def _qualified(node: exp.Select, window: exp.Window) -> int:
+def _qualified(node: exp.Select, window: exp.Expr) -> int:
     """Return how many rows QUALIFY keeps at most."""
     qualify = node.args.get("qualify")
     if qualify is None:
@@ -170,94 +165,101 @@ def name_of(item: exp.Alias) -> str:
 
 
 def numbered(
-    queries: Queries, node: exp.Select, rows: Sequence[Row], numbering: RowNumbers, sample: Row, unique: bool
+    queries: Queries,
+    node: exp.Select,
+    rows: Sequence[Row],
+    numbering: RowNumbers,
+    later: Sequence[RowNumbers],
+    sample: Row,
+    unique: bool,
 ) -> list[Row]:
-    """Return the numbered rows of a query, in which what is selected is known; they may be known to be ``unique``."""
-    program, span = queries.program, queries.program.span(node)
-    grouped_by = [queries.canonical(key, sample) for key in numbering.by]
-    items = [
-        item
-        for item in dict.fromkeys(_items(queries, node, sample, numbering))
-        if queries.canonical(item, sample) not in grouped_by
+    """Return the numbered rows of a query, in which what is selected is known, and what they are numbered by
+    ``later``; they may be known to be ``unique``."""
+    program, span, outer = queries.program, queries.program.span(node), sample.outer
+    by = {queries.canonical(key, sample): key for key in numbering.by}
+    items = {queries.canonical(item, sample): item for item in _items(queries, node, sample, later)}
+    items = {known: item for known, item in items.items() if known not in by}
+    parts = [*by.values(), *items.values(), *(part.this for part in numbering.order)]
+    raw = [
+        Branch((*row.literals, *(one for case in chosen for one in case[0])), tuple(value for _, value in chosen))
+        for row in rows
+        for chosen in product(*(SqlExpressions(queries, True).values(part, row) for part in parts))
     ]
-    expressions = SqlExpressions(queries, True)
-    branches, raw = list[Branch](), list[Branch]()
-    for row in rows:
-        parts = [*numbering.by, *(part.this for part in numbering.order), *items]
-        for chosen in product(*(expressions.values(part, row) for part in parts)):
-            literals = (*row.literals, *(one for case in chosen for one in case[0]))
-            raw.append(Branch(literals, tuple(value for _, value in chosen)))
-            made = program.simplified(raw[-1])
-            if made is not None:
-                branches.append(made)
-                orders = made.values[len(numbering.by) : len(numbering.by) + len(numbering.order)]
-                for part, value in zip(numbering.order, orders, strict=True):
-                    if is_widened(value):
-                        message = "decimals cannot be ordered with others, or with integers"
-                        raise Unsupported("E0793", message, part, "write CAST(... AS DOUBLE) around each")
-    if not unique and not is_set(program, raw):
+    around, bounded = bound_around(queries, raw, outer, [value for branch in raw for value in branch.values])
+    if not unique and not is_set(
+        program, [replace(b, values=(*b.values, *map(program.value_of, around))) for b in raw]
+    ):
         help = "select a key of its rows, or write DISTINCT in a query inside"
         raise Unsupported("E0792", "rows that may be equal cannot be numbered", node, help)
-    groups, count = len(numbering.by), len(numbering.order)
-    samples = [
-        common([value for _, value in SqlExpressions(queries, False).values(part, sample)])
-        for part in (*numbering.by, *(part.this for part in numbering.order), *items)
-    ]
-
-    def column(place: int, name: str) -> SqlColumn:
-        (made,) = program.columns([name], [Branch(b.literals, (b.values[place],)) for b in branches], [samples[place]])
-        return made
-
-    names = ["place"]
-    for part in (*numbering.by, *items):
-        name = part.name.lower() if isinstance(part, exp.Column) and NAME.fullmatch(part.name) else f"value{len(names)}"
+    made = [program.simplified(branch, frozenset(around)) for branch in bounded if branch is not None]
+    branches = [branch for branch in made if branch is not None]
+    loose = SqlExpressions(queries, False)
+    samples = [common([value for _, value in loose.values(part, sample)]) for part in parts]
+    names = [*around, "place"]
+    for part in parts[: len(by) + len(items)]:
+        name = (
+            part.name.lower()
+            if isinstance(part, exp.Column) and NAME.fullmatch(part.name)
+            else f"value{len(names) - len(around)}"
+        )
         while name in names:
             name += "_"
         names.append(name)
-    own = [column(place, name) for place, name in enumerate(names[1 : groups + 1])]
-    rest = [column(groups + count + place, name) for place, name in enumerate(names[groups + 1 :])]
-    keys = [frozenset(c.name for c in own) | ({"place"} if numbering.limit > 1 else set())]
-    selected = [Branch(b.literals, (*b.values[:groups], *b.values[groups + count :])) for b in branches]
+    names = names[len(around) + 1 :]
+    order_names = [f"order{place}" for place in range(len(numbering.order))]
+    every = program.columns([*names, *order_names], branches, samples)
+    own, rest, orders = every[: len(by)], every[len(by) : len(names)], every[len(names) :]
+    outside = [program.column_of(name, branches) for name in around]
+    group = frozenset(column.name for column in (*outside, *own))
+    keys = [group | ({"place"} if numbering.limit > 1 else set())]
+    selected = [Branch(b.literals, (*map(program.value_of, around), *b.values[: len(names)])) for b in branches]
+    keys += keys_of(program, [column.name for column in (*outside, *own, *rest)], selected)
     if unique or is_set(program, selected):
-        keys.append(frozenset(c.name for c in (*own, *rest)))
-    table = SqlTable(
-        program.relation_name(f"{queries.name}_numbered"),
-        (*own, SqlColumn("place", typed.INT, False), *rest),
-        tuple(keys),
-    )
+        keys.append(group | {column.name for column in rest})
+    columns = (*outside, *own, SqlColumn("place", typed.INT, False), *rest)
+    table = SqlTable(program.relation_name(f"{queries.name}_numbered"), columns, tuple(keys))
     program.declare(table)
-    ordered = [[(b.values[groups + place], b.literals) for b in branches] for place in range(count)]
-    loose = [any(program.lacks_value(*each) for each in found) for found in ordered]
+    nodes = [program.value_of(name).expression for name in around]
     for branch in branches:
-        values = branch.values
-        for tests, order in _orders(typed_values(values[groups : groups + count], samples[groups:]), numbering, loose):
-            if may_hold((*branch.literals, *tests)):
-                first = syntax.AggregateNode("first", None, False, span, numbering.limit, tuple(order))
-                before = [as_common(v, c.type).expression for v, c in zip(values[:groups], own, strict=True)]
-                others = [as_common(v, c.type).expression for v, c in zip(values[groups + count :], rest, strict=True)]
-                program.rule(table.name, [*before, first, *others], (*branch.literals, *tests), "made for numbers")
-    atom, columns = program.read(table, span)
-    given = list(columns.values())
-    known = dict(zip(grouped_by, given[:groups], strict=True))
-    known |= dict(zip((queries.canonical(item, sample) for item in items), given[groups + 1 :], strict=True))
-    known[queries.canonical(numbering.place, sample)] = given[groups]
-    outer = rows[0].outer if rows else None
-    shown = tuple(
+        for tests, values in converted(branch.values, [column.type for column in every]):
+            ordered = values[len(names) :]
+            for part, value in zip(numbering.order, ordered, strict=True):
+                if is_widened(value):
+                    message = "decimals cannot be ordered with others, or with integers"
+                    raise Unsupported("E0793", message, part, "write CAST(... AS DOUBLE) around each")
+            for more, order in _orders(ordered, numbering, [column.nullable for column in orders]):
+                if may_hold((*branch.literals, *tests, *more)):
+                    first = syntax.AggregateNode("first", None, False, span, numbering.limit, tuple(order))
+                    shown = [value.expression for value in values[: len(names)]]
+                    arguments = [*nodes, *shown[: len(by)], first, *shown[len(by) :]]
+                    program.rule(table.name, arguments, (*branch.literals, *tests, *more), "made for numbers")
+    given = [program.variable(c.name, c.type, c.nullable, span) for c in columns[len(around) :]]
+    place = given.pop(len(by))
+    known = dict(zip((*by, *items), given, strict=True)) | {queries.canonical(numbering.place, sample): place}
+    variables = [value.expression for value in (*given[: len(by)], place, *given[len(by) :])]
+    literals: Literals = (syntax.AtomNode(table.name, (*nodes, *variables), None, None, span),)
+    if numbering.left_out:
+        count = syntax.ConstantNode(numbering.left_out, "int", span)
+        literals = (*literals, syntax.ComparisonNode(">", place.expression, count, span))
+    sources = tuple(
         replace(source, columns={n: known.get(exp.column(n, source.alias), v) for n, v in source.columns.items()})
         for source in sample.sources
     )
-    return [Row((atom,), shown, outer, known, ungrouped=sample)]
+    return [Row(literals, sources, outer, {**sample.computed, **known}, ungrouped=sample)]
 
 
-def _items(queries: Queries, node: exp.Select, sample: Row, numbering: RowNumbers) -> Iterator[exp.Expr]:
-    """Yield the expressions besides the number that are read of numbered rows."""
-    for item in node.expressions:
+def _items(queries: Queries, node: exp.Select, sample: Row, later: Sequence[RowNumbers]) -> Iterator[exp.Expr]:
+    """Yield the expressions that are read of numbered rows."""
+    later_parts = (part for one in later for part in (*one.by, *(each.this for each in one.order)))
+    for item in (*node.expressions, *later_parts):
         columns = starred(item, sample)
         if columns is not None:
             yield from columns
             continue
         whole = item.this if isinstance(item, exp.Alias) else item
-        if whole == numbering.place:
+        if isinstance(whole, exp.Window):
+            if queries.canonical(whole, sample) in sample.computed:
+                yield whole
             continue
         if any(isinstance(part, exp.Window) for part in whole.walk()):
             raise Unsupported(
@@ -307,11 +309,6 @@ def _orders(
             cases.append([((test(value, op),), ordered(op == "=")) for op in ("=", "!=")])
     for chosen in product(*cases):
         yield tuple(one for case in chosen for one in case[0]), [one for case in chosen for one in case[1]]
-
-
-def typed_values(values: Sequence[SqlValue], types: Sequence[typed.Type]) -> list[SqlValue]:
-    """Return values of which nulls have types."""
-    return [replace(v, type=type_) if v.is_null else v for v, type_ in zip(values, types, strict=False)]
 
 
 def any_value(type_: typed.Type, span: Span) -> syntax.Expression:

@@ -87,6 +87,15 @@ class SqlProgram:
             self.nullable.add(chosen)
         return SqlValue(syntax.VariableNode(chosen, span), type_, nullable)
 
+    def value_of(self, name: str) -> SqlValue:
+        """Return a variable as a value."""
+        return SqlValue(syntax.VariableNode(name, self.where), self.types[name], name in self.nullable)
+
+    def column_of(self, name: str, branches: Iterable[Branch]) -> SqlColumn:
+        """Return a variable of a query around another as a column of a relation with the rows of branches."""
+        nullable = any(self.may_be_null(name, branch.literals) for branch in branches)
+        return SqlColumn(name, self.types[name], nullable)
+
     def relation_name(self, hint: str) -> str:
         """Return a name that no relation has."""
         number, chosen = 1, hint
@@ -136,6 +145,9 @@ class SqlProgram:
         span: Span | None = None,
     ) -> None:
         """Add a rule; it stands where the statement does unless a span says more."""
+        if not literals and any(isinstance(argument, syntax.AggregateNode) for argument in arguments):
+            # A fact has no tuples to count.
+            literals = self.always(name)
         possible = self.without_sure_tests(without_repeats(literals))
         if possible is None:
             return

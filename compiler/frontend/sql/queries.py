@@ -14,16 +14,18 @@ otherwise copies do not matter. Queries in FROM are written out where they stand
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from sqlglot import exp
 
-from ...ir import typed
+from ...ir import syntax, typed
+from ...ir.syntax_printer import literal_text
 from . import subqueries
 from .expressions import (
     FALSE,
     MOST_CASES,
+    MOST_LISTED,
     TRUE,
     SqlExpressions,
     common,
@@ -35,7 +37,7 @@ from .expressions import (
 )
 from .grouping import Groups
 from .joins import Named, different_names, named, rows_of
-from .numbering import MOST, numbered, numbering_of, with_aliases
+from .numbering import MOST, first_rows_of, numbered, windows_of, with_aliases
 from .program import SqlProgram
 from .recursion import recursive
 from .scope import Branch, Case, Literals, Row, SqlTable, SqlValue, fold, starred
@@ -118,10 +120,22 @@ class Queries:
 
     def _select(self, node: exp.Select, outer: Row | None, exact: bool) -> Result:
         """Return the rows of a SELECT."""
-        parts = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "qualify", "order", "limit")
+        parts = (
+            "expressions",
+            "from_",
+            "joins",
+            "where",
+            "group",
+            "having",
+            "distinct",
+            "qualify",
+            "order",
+            "limit",
+            "offset",
+        )
         only(node, *parts, "operation_modifiers", "kind")
-        numbering = numbering_of(node, self.program.most.get(id(node), MOST))
-        if node.args.get("order") is not None and numbering is None:
+        windows, first = windows_of(node, self.program.most.get(id(node), MOST)), first_rows_of(node)
+        if node.args.get("order") is not None and not first:
             message = "ORDER BY without LIMIT has no effect: a view has no order"
             self.program.diagnostics.report("W0813", message, self.program.span(node.args["order"]))
         distinct = node.args.get("distinct")
@@ -129,7 +143,7 @@ class Queries:
             distinct = None
         exact = exact and distinct is None
         grouping = Groups(self, node)
-        copies = exact or grouping.counts or numbering is not None
+        copies = exact or grouping.counts or bool(windows or first)
         rows, sample = rows_of(self, node, outer, copies)
         where = node.args.get("where")
         if where is not None:
@@ -140,11 +154,12 @@ class Queries:
             sample = rows[0]
             if node.args.get("having") is not None:
                 rows = self.filtered(rows, node.args["having"].this, exact)
-        if numbering is not None:
-            rows = numbered(self, node, rows, numbering, sample, grouping.is_selected)
+        steps = [*windows, *first]
+        for place, numbering in enumerate(steps):
+            rows = numbered(self, node, rows, numbering, steps[place + 1 :], sample, grouping.is_selected)
             sample = rows[0]
-            if node.args.get("qualify") is not None:
-                rows = self.filtered(rows, with_aliases(node.args["qualify"].this, node), exact)
+            if place == len(windows) - 1 and node.args.get("qualify") is not None:
+                rows = self.filtered(rows, with_aliases(node.args["qualify"].this, node), True)
         branches: list[Branch] = []
         for row in rows:
             items = list(self._items(node, row))
@@ -167,7 +182,7 @@ class Queries:
             tuple(branches),
             tuple(types),
             distinct is not None,
-            numbering is None and grouping.is_selected,
+            not windows and not first and grouping.is_selected,
         )
 
     def simplified(self, branches: Sequence[Branch], outer: Row | None) -> Iterator[Branch]:
@@ -280,7 +295,20 @@ class Queries:
             branches.append(Branch((), tuple(case[0][1] for case in cases)))
         names = tuple(f"column{place + 1}" for place in range(len(branches[0].values)))
         types = tuple(common(branch.values[place] for branch in branches) for place in range(len(names)))
-        return Result(names, tuple(branches), tuple(branches), types)
+        result = Result(names, tuple(branches), tuple(branches), types)
+        if len(branches) <= MOST_LISTED:
+            return result
+        # Equal rows are told apart by a number.
+        span = self.program.where
+        rows = [syntax.AtomNode("", tuple(v.expression for v in b.values), None, None, span) for b in branches]
+        texts = {literal_text(row) for row in rows}
+        twice = len(texts) < len(branches)
+        numbers = [SqlValue(syntax.ConstantNode(n, "int", span), typed.INT) for n in range(len(branches))]
+        pairs = zip(branches, numbers, strict=True)
+        given = [Branch((), (*branch.values, number)) for branch, number in pairs] if twice else branches
+        read = self.read(Result((*names, "row") if twice else names, tuple(given), (), (*types, typed.INT)))
+        kept = tuple(replace(branch, values=branch.values[: len(names)]) for branch in read.branches)
+        return Result(names, kept, kept, types)
 
     def scalar(self, node: exp.Expr, row: Row, exact: bool) -> list[Case]:
         """Return the cases of a query as a value."""

@@ -137,9 +137,8 @@ def _output_copies(name: str, result: Result, columns: tuple[SqlColumn, ...], pr
     for branch in result.branches:
         for tests, values in converted(branch.values, [column.type for column in columns]):
             count = syntax.AggregateNode("count", None, False, program.where)
-            # A fact has no tuples to count.
-            body = (*branch.literals, *tests) or program.always(name)
-            program.rule(name, [*(value.expression for value in values), count], body, span=branch.span)
+            arguments = [*(value.expression for value in values), count]
+            program.rule(name, arguments, (*branch.literals, *tests), span=branch.span)
 
 
 def _with_names(query: exp.Expr, names: list[str]) -> exp.Expr:

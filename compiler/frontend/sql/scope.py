@@ -189,6 +189,14 @@ def starred(item: exp.Expr, row: Row) -> list[exp.Column] | None:
     return columns
 
 
+def outside_queries(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield a node and its parts, but not those of queries in it."""
+    yield node
+    for part in node.iter_expressions():
+        if not isinstance(part, exp.Query):
+            yield from outside_queries(part)
+
+
 @dataclass(frozen=True)
 class Branch:
     """One way to make a row of a query: what holds, and the values; ``span`` is where the SELECT stands."""

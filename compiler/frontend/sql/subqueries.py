@@ -20,11 +20,26 @@ from sqlglot import exp
 from ...ir import syntax
 from .expressions import FALSE, TRUE, UNKNOWN, SqlExpressions, compared, test
 from .functions import AGGREGATES
-from .scope import Branch, Case, Literals, Row, Split, SqlValue, atoms, bound, certain, null_of, variables
+from .program import is_set
+from .scope import (
+    Branch,
+    Case,
+    Literals,
+    Row,
+    Split,
+    SqlValue,
+    atoms,
+    bound,
+    certain,
+    null,
+    null_of,
+    outside_queries,
+    variables,
+)
 from .text import Unsupported
 
 if TYPE_CHECKING:
-    from .queries import Queries
+    from .queries import Queries, Result
 
 Bodies = Callable[[Row], list[Literals]]
 """Returns the bodies of a query in a row."""
@@ -81,23 +96,47 @@ def among(queries: Queries, node: exp.Expr, query: exp.Expr, row: Row, outcome: 
 
 
 def scalar(queries: Queries, node: exp.Expr, row: Row, exact: bool) -> list[Case]:
-    """Return the cases of a query as a value."""
+    """Return the cases of a query as a value: null if it has no rows."""
     query = node.this if isinstance(node, exp.Subquery) else node
-    aggregated = isinstance(query, exp.Select) and any(
-        type(part) in AGGREGATES for item in query.expressions for part in item.walk()
-    )
-    if not aggregated or query.args.get("group") is not None or len(query.expressions) != 1:
-        help = "write max(...) if there is one row, or join the query"
-        raise Unsupported("E0792", "a query as a value must be one aggregate without GROUP BY", node, help)
     try:
-        result = queries.result(query, row, exact)
+        result = queries.result(query, row, True)
+        if len(result.names) != 1:
+            raise Unsupported("E0794", f"the query has {len(result.names)} columns", query)
+        found = [(branch.literals, branch.values[0]) for branch in result.branches]
+        if isinstance(query, exp.Select) and query.args.get("group") is None and _is_aggregated(query):
+            return found if query.args.get("having") is None else [*found, *_without(queries, query, row, result)]
     except Split as split:
         return [
             ((*tests, *literals), value)
             for tests, one in _told_apart(queries, split, row)
             for literals, value in scalar(queries, node, one, exact)
         ]
-    return [(branch.literals, branch.values[0]) for branch in result.branches]
+    if not one_at_most(queries, [branch.literals for branch in result.raw], row):
+        help = "compare all columns of a key of its table with values, or write max(...)"
+        raise Unsupported("E0792", "a query as a value must have one row at most", node, help)
+    return [*found, *_without(queries, query, row, result)]
+
+
+def one_at_most(queries: Queries, bodies: Sequence[Literals], row: Row) -> bool:
+    """Return whether bodies that exclude each other hold once at most for a row."""
+    around = tuple(map(queries.program.value_of, dict.fromkeys(variables_around(row))))
+    return is_set(queries.program, [Branch(literals, around) for literals in bodies])
+
+
+def _without(queries: Queries, query: exp.Expr, row: Row, result: Result) -> list[Case]:
+    """Return null, and when a query has no rows; in this row, it has a result."""
+
+    def bodies(one: Row) -> list[Literals]:
+        return [branch.literals for branch in (result if one is row else queries.result(query, one, False)).branches]
+
+    nothing = replace(null(queries.program.span(query)), type=result.types[0])
+    return [(literals, nothing) for literals in exist(queries, bodies, row, FALSE, True, "exists")]
+
+
+def _is_aggregated(query: exp.Select) -> bool:
+    """Return whether a query without groups has aggregates."""
+    parts = (part for item in query.expressions for part in outside_queries(item))
+    return any(type(part) in AGGREGATES and not isinstance(part.parent, exp.Window) for part in parts)
 
 
 def exist(queries: Queries, bodies_of: Bodies, row: Row, outcome: str, exact: bool, hint: str) -> list[Literals]:
@@ -120,7 +159,7 @@ def exist(queries: Queries, bodies_of: Bodies, row: Row, outcome: str, exact: bo
         return [()] if outcome == FALSE else []
     if any(not body for body in bodies):
         return [()] if outcome == TRUE else []
-    if outcome == TRUE and not exact:
+    if outcome == TRUE and (not exact or (len(bodies) == 1 and one_at_most(queries, bodies, row))):
         return bodies
     if outcome == FALSE and len(bodies) == 1 and len(bodies[0]) == 1:
         (literal,) = bodies[0]
@@ -129,16 +168,39 @@ def exist(queries: Queries, bodies_of: Bodies, row: Row, outcome: str, exact: bo
     branches = []
     for body in bodies:
         whole = (*binding(row, {*used} - bound(body)), *body)
-        values = tuple(
-            SqlValue(syntax.VariableNode(n, program.where), program.types[n], n in program.nullable) for n in used
-        )
-        branch = program.simplified(Branch(whole, values), around)
+        branch = program.simplified(Branch(whole, tuple(map(program.value_of, used))), around)
         if branch is not None:
             branches.append(branch)
     table = program.relation(f"{queries.name}_{hint}", used, branches)
     arguments = tuple(syntax.VariableNode(name, program.where) for name in used)
     atom = syntax.AtomNode(table.name, arguments, None, None, program.where)
     return [(atom,) if outcome == TRUE else (syntax.NegationNode(atom, atom.span),)]
+
+
+def bound_around(
+    queries: Queries, branches: Sequence[Branch], outer: Row | None, more: Sequence[SqlValue]
+) -> tuple[list[str], list[Branch | None]]:
+    """Return which variables of queries around this one the literals of branches, or ``more`` values, have; and the
+    branches, in which what is equal to such a variable is that, with literals that bind them, once for each of their
+    values. None is in place of a branch without rows."""
+    program, names = queries.program, frozenset(variables_around(outer))
+    if not names:
+        return [], list(branches)
+    simple = [program.simplified(branch, names) for branch in branches]
+    bodies = [branch.literals for branch in simple if branch is not None]
+    used = [name for name in dict.fromkeys(variables((*bodies, *more))) if name in names]
+    check_nulls(queries, used, bodies, certain(all_literals(outer)))
+
+    def whole(branch: Branch) -> Branch:
+        missing = [name for name in used if name not in bound(branch.literals)]
+        if not missing:
+            return branch
+        values = tuple(program.value_of(name) for name in missing)
+        table = program.relation(f"{queries.name}_around", missing, [Branch(binding(outer, {*missing}), values)])
+        atom = syntax.AtomNode(table.name, tuple(value.expression for value in values), None, None, program.where)
+        return replace(branch, literals=(atom, *branch.literals))
+
+    return used, [branch and whole(branch) for branch in simple]
 
 
 def check_nulls(queries: Queries, names: Sequence[str], bodies: Sequence[Literals], sure: set[str]) -> None:
