@@ -176,6 +176,7 @@ CODES: dict[str, str] = {
     "W0811": "A construct of DDlog is ignored.",
     "W0812": "A function or type of DDlog is used nowhere.",
     "W0813": "A constraint of SQL is not checked.",
+    "W0814": "A condition of SQL is never true.",
     "W0901": "A command file ends within a transaction.",
 }
 """Stable codes and their titles; each has a section in ``docs/errors.md``. E01: syntax, E02: names and declarations,

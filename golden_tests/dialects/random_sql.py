@@ -89,7 +89,13 @@ class SqlMaker:
             for n in (rng.choice([*columns]), *key)
         )
         every = ", ".join(f"{n} AS c{i + 1}" for i, n in enumerate(columns))
-        inner = f"SELECT {every}, row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS rn FROM {table} AS {alias}"
+        inner = f"SELECT {every}, row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS rn"
+        if rng.random() < 0.3:
+            inner += f", row_number() OVER (PARTITION BY {rng.choice([*columns])} ORDER BY {', '.join(key)}) AS other"
+        inner += f" FROM {table} AS {alias}"
+        if rng.random() < 0.3:
+            inner += f" ORDER BY {', '.join(f'{n} NULLS LAST' for n in key)} LIMIT {rng.randint(1, 4)}"
+            inner += rng.choice(("", f" OFFSET {rng.randint(0, 2)}"))
         known = {f"{name}.c{i + 1}": t for i, t in enumerate(columns.values())} | {f"{name}.rn": "int"}
         items = ", ".join(f"{self.value(0, t, known)} AS c{i + 1}" for i, t in enumerate(width))
         test = f"{name}.rn {rng.choice(('=', '<=', '<', '>'))} {rng.randint(1, 2)}"
@@ -103,8 +109,13 @@ class SqlMaker:
         text, columns = self.source(depth)
         for _ in range(rng.choice((0, 0, 1, 1, 2)) if depth else rng.choice((0, 0, 0, 1))):
             other, more = self.source(depth - 1)
+            if rng.random() < 0.15:
+                other, more = self.parenthesized(depth, other, more)
             kind = rng.choice(("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ","))
             on = self.equality(columns, more)
+            if rng.random() < 0.1:
+                text += f" {rng.choice(('SEMI', 'ANTI'))} JOIN {other} ON {on}"
+                continue
             columns = {**columns, **more}
             if kind in ("JOIN", "LEFT JOIN") and rng.random() < 0.3:
                 on = f"{on} AND {self.condition(0, columns, None)}"
@@ -117,6 +128,12 @@ class SqlMaker:
         items = ", ".join(f"{self.value(depth, type_, columns)} AS c{i + 1}" for i, type_ in enumerate(width))
         return f"SELECT {distinct}{items} FROM {text}{where}"
 
+    def parenthesized(self, depth: int, text: str, columns: Columns) -> tuple[str, Columns]:
+        """Return an item of a FROM joined with another in parentheses, and the columns of both."""
+        other, more = self.source(depth - 1)
+        kind = self.rng.choice(("JOIN", "LEFT JOIN", "FULL JOIN"))
+        return f"({text} {kind} {other} ON {self.equality(columns, more)})", {**columns, **more}
+
     def grouped(self, depth: int, width: Sequence[str], text: str, columns: Columns, where: str) -> str:
         """Return a SELECT with aggregates."""
         rng = self.rng
@@ -127,6 +144,10 @@ class SqlMaker:
             fitting = [name for name, kind in keys.items() if kind == type_]
             if fitting and rng.random() < 0.6:
                 items.append(f"{rng.choice(fitting)} AS c{place + 1}")
+            elif keys and rng.random() < 0.15:
+                inner, own = self.source(0)
+                query = f"SELECT {self.aggregate(type_, own)} FROM {inner} WHERE {self.equality(keys, own)}"
+                items.append(f"({query}) AS c{place + 1}")
             else:
                 items.append(f"{self.aggregate(type_, columns)} AS c{place + 1}")
         by = f" GROUP BY {', '.join(keys)}" if keys else ""
@@ -135,6 +156,8 @@ class SqlMaker:
             if rng.random() < 0.3 and keys
             else ""
         )
+        if keys and not having and rng.random() < 0.15:
+            having = f" HAVING {rng.choice(('', 'NOT '))}EXISTS ({self.select(0, ['int'], keys)})"
         return f"SELECT {', '.join(items)} FROM {text}{where}{by}{having}"
 
     def aggregate(self, type_: str, columns: Columns) -> str:
@@ -190,6 +213,8 @@ class SqlMaker:
             return f"nullif({one}, {other})"
         if choice < 0.9:
             return f"CASE WHEN {self.condition(0, columns, None)} THEN {one} ELSE {other} END"
+        if choice < 0.94 and deep and rng.random() < 0.4:
+            return self.lookup(type_, columns)
         if choice < 0.94 and deep:
             inner, own = self.source(0)
             tests = (self.equality(columns, own), self.condition(0, {**columns, **own}, None))
@@ -199,6 +224,20 @@ class SqlMaker:
         if type_ == "int":
             return f"({one} {rng.choice(('+', '-', '*'))} {other})"
         return rng.choice((f"upper({one})", f"({one} || {other})", f"substr({one}, 1, 1)"))
+
+    def lookup(self, type_: str, columns: Columns) -> str:
+        """Return a query that has one row at most."""
+        rng, alias, table = self.rng, self.name("t"), self.rng.choice(("a", "a", "c"))
+        own = {f"{alias}.{name}": kind for name, kind in COLUMNS[table].items()}
+        key = [f"{alias}.{[*COLUMNS[table]][i]}" for i in KEYS[table]]
+        tests = [f"{name} = {self.value(0, 'int', columns)}" for name in key]
+        if rng.random() < 0.3:
+            tests, order = [self.condition(0, {**columns, **own}, None)], ", ".join(key)
+            where = f"{tests[0]} ORDER BY {order} LIMIT 1{rng.choice(('', ' OFFSET 1'))}"
+            return f"(SELECT {self.value(0, type_, own)} FROM {table} AS {alias} WHERE {where})"
+        if rng.random() < 0.3:
+            tests.append(self.condition(0, {**columns, **own}, None))
+        return f"(SELECT {self.value(1, type_, own, False)} FROM {table} AS {alias} WHERE {' AND '.join(tests)})"
 
     def condition(self, depth: int, columns: Columns, own: Columns | None) -> str:
         """Return a condition."""
@@ -228,7 +267,8 @@ class SqlMaker:
             inner = self.select(0, [type_], columns)
             return f"{rng.choice(('', 'NOT '))}EXISTS ({inner})"
         inner = self.select(0, [type_], columns)
-        return f"{self.value(0, type_, columns)} {rng.choice(('', 'NOT '))}IN ({inner})"
+        words = rng.choice(("IN", "IN", "NOT IN", "NOT IN", "= ANY", "<> ALL"))
+        return f"{self.value(0, type_, columns)} {words} ({inner})"
 
 
 def made_views(seed: int | str) -> str:

@@ -24,9 +24,9 @@ from ...ir.syntax_printer import literal_text
 from ...source import Span
 from ...type_rules import Arithmetic, common_type, digits_of, result_of
 from ..constants import TOO_LARGE_FLOAT, TOO_LARGE_INT, float_number, is_date, moment_text, whole_number
-from .functions import AGGREGATES, ARITHMETIC, COMPARISONS, EXTRACTED, OPPOSITE, STRICT
+from .functions import AGGREGATES, ARITHMETIC, COMPARISONS, OPPOSITE, STRICT
 from .scope import Case, Literals, Row, SqlValue, is_null_test, null, null_of, variables, without_repeats
-from .text import Unsupported, only
+from .text import Unsupported, count_of, only
 
 if TYPE_CHECKING:
     from .queries import Queries
@@ -36,6 +36,9 @@ MOST_PARTS = 5
 
 MOST_LISTED = 32
 """How many constants, or rows of them, are written out; more are the rows of a relation."""
+
+MOST_DIGITS = 15
+"""To how many digits after the point floats are rounded at most."""
 
 TRUE, FALSE, UNKNOWN = "true", "false", "unknown"
 
@@ -98,6 +101,8 @@ class SqlExpressions:
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod() | exp.DPipe():
                 given = [self.values(side, row) for side in (node.this, node.expression)]
                 return self.strict(given, lambda v: self._arithmetic(ARITHMETIC[type(node)], v, node, span))
+            case exp.Round() if node.args.get("decimals") is not None:
+                return self._rounded(node, row, span)
             case exp.Coalesce():
                 return self._coalesced([node.this, *node.expressions], row)
             case exp.Nullif():
@@ -202,13 +207,23 @@ class SqlExpressions:
 
     def _arithmetic(self, op: str, values: Sequence[SqlValue], node: exp.Expr, span: Span) -> SqlValue:
         left, right = typed_alike(values)
+        if op == "+" and right.type == typed.DATE:
+            left, right = right, left
+        if op in ("+", "-") and left.type == typed.DATE and right.type == typed.INT:
+            name = "date_add" if op == "+" else "date_sub"
+            return SqlValue(syntax.CallNode(name, (left.expression, right.expression), span), typed.DATE)
         if op == "-" and left.type == right.type == typed.DATE:
             return SqlValue(syntax.CallNode("datediff", (left.expression, right.expression), span), typed.INT)
         if op == "++":
             left, right = (as_text(value) for value in (left, right))
         outcome = result_of(op, *(operand(value, other) for value, other in ((left, right), (right, left))))
         if not isinstance(outcome, Arithmetic):
-            raise Unsupported(outcome.code, outcome.message, node, outcome.help)
+            if outcome.code == "E0311":
+                raise Unsupported(outcome.code, outcome.message, node, "write CAST(... AS DOUBLE)")
+            wanted, shown = ("texts", "||") if op == "++" else ("numbers", op)
+            help = "write `||` to join texts" if op == "+" and typed.STRING in (left.type, right.type) else None
+            message = f"`{shown}` takes {wanted}, and these are {sql_name(left.type)} and {sql_name(right.type)}"
+            raise Unsupported("E0793", message, node, help)
         return SqlValue(syntax.BinaryNode(op, left.expression, right.expression, span), outcome.result)
 
     def _division(self, node: exp.Div, row: Row, span: Span) -> list[Case]:
@@ -224,6 +239,24 @@ class SqlExpressions:
 
         return self.strict(given, divided)
 
+    def _rounded(self, node: exp.Round, row: Row, span: Span) -> list[Case]:
+        """Return the cases of a float with some digits after the point."""
+        only(node, "this", "decimals")
+        digits = count_of(node.args["decimals"])
+        if digits is None or digits > MOST_DIGITS:
+            raise Unsupported("E0793", f"round takes a number of digits, at most {MOST_DIGITS}", node)
+        power = syntax.ConstantNode(Decimal(f"{10**digits}.0"), "float", span)
+
+        def rounded(values: list[SqlValue]) -> SqlValue:
+            if values[0].type not in (typed.INT, typed.FLOAT):
+                message = f"round to digits takes a float, and this is {sql_name(values[0].type)}"
+                raise Unsupported("E0793", message, node, "write CAST(... AS DOUBLE)")
+            scaled = syntax.BinaryNode("*", values[0].expression, power, span)
+            whole = syntax.CallNode("round", (scaled,), span)
+            return SqlValue(syntax.BinaryNode("/", whole, power, span), typed.FLOAT)
+
+        return self.strict([self.values(node.this, row)], rounded)
+
     def _days(self, node: exp.Expr, row: Row, span: Span) -> list[Case]:
         """Return the cases of a date plus or minus days or months."""
         interval = node.expression
@@ -238,7 +271,9 @@ class SqlExpressions:
 
         def later(values: list[SqlValue]) -> SqlValue:
             if values[0].type != typed.DATE:
-                raise Unsupported("E0793", f"intervals can be added to dates only, and this is {values[0].type}", node)
+                raise Unsupported(
+                    "E0793", f"intervals can be added to dates only, and this is {sql_name(values[0].type)}", node
+                )
             return SqlValue(syntax.CallNode(name, (values[0].expression, number), span), typed.DATE)
 
         return self.strict([self.values(node.this, row)], later)
@@ -260,7 +295,7 @@ class SqlExpressions:
             function = FUNCTIONS[name]
             found = function.match([value.type for value in values], common_type)
             if found is None:
-                types = ", ".join(str(value.type) for value in values)
+                types = ", ".join(sql_name(value.type) for value in values)
                 signatures = " or ".join(signature.text for signature in function.signatures)
                 raise Unsupported("E0793", f"{name} does not take {types}", node, f"it is {signatures}")
             return SqlValue(syntax.CallNode(name, tuple(value.expression for value in values), span), found.result)
@@ -293,8 +328,6 @@ class SqlExpressions:
             case exp.Round():
                 only(node, "this")
                 return "round", [node.this]
-            case exp.Extract() if str(node.this).lower() in EXTRACTED:
-                return EXTRACTED[str(node.this).lower()], [node.expression]
             case exp.DateDiff() if not node.args.get("unit") or str(node.args["unit"]).lower() == "day":
                 return "datediff", [node.this, node.expression]
         name = str(node.this) if isinstance(node, exp.Anonymous) else function_name(node)
@@ -357,7 +390,13 @@ class SqlExpressions:
 
     def compared(self, op: str, node: exp.Expr, row: Row, outcome: str) -> list[Literals]:
         """Return when a comparison of two values has an outcome."""
-        span = self.program.span(node)
+        span, other = self.program.span(node), node.expression
+        if isinstance(other, exp.Any | exp.All):
+            if not isinstance(other.this, exp.Query):
+                raise Unsupported("E0792", f"{other.key.upper()} takes a query", node)
+            if isinstance(other, exp.All):
+                op, outcome = OPPOSITE[op], _NOT[outcome]
+            return self.queries.among(node.this, other.this, row, outcome, self.exact, op)
         if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple) and op in ("=", "!="):
             sides = zip(node.this.expressions, node.expression.expressions, strict=True)
             equal = exp.and_(*(exp.EQ(this=one, expression=other) for one, other in sides))
@@ -564,6 +603,17 @@ def _known(op: str, one: SqlValue, other: SqlValue) -> bool | None:
 
 def _negative(value: SqlValue, span: Span) -> SqlValue:
     return replace(value, expression=syntax.Unary("-", value.expression, span))
+
+
+def sql_name(type_: typed.Type) -> str:
+    """Return how SQL calls a type."""
+    if type_.element is not None:
+        return f"{sql_name(type_.element)}[]"
+    if type_.name == "decimal":
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    return {"int": "INTEGER", "float": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}.get(
+        type_.name, type_.name.upper()
+    )
 
 
 def without_repetition(conjunctions: Iterable[Literals]) -> list[Literals]:

@@ -241,6 +241,9 @@ def numbered(
     if numbering.left_out:
         count = syntax.ConstantNode(numbering.left_out, "int", span)
         literals = (*literals, syntax.ComparisonNode(">", place.expression, count, span))
+    if numbering.left_out and numbering.limit == numbering.left_out + 1:
+        last = syntax.ConstantNode(numbering.limit, "int", span)
+        literals = (*literals[:1], syntax.ComparisonNode("=", place.expression, last, span))
     sources = tuple(
         replace(source, columns={n: known.get(exp.column(n, source.alias), v) for n, v in source.columns.items()})
         for source in sample.sources

@@ -396,23 +396,21 @@ def determined(program: SqlProgram, branch: Branch, places: Sequence[int], wante
     known = {n for place in places for n in _plain(branch.values[place].expression)}
     rest = list(atoms(branch.literals))
     equal = [
-        [side.name if isinstance(side, syntax.VariableNode) else "" for side in (literal.left, literal.right)]
+        (one.name, {*variables(other)})
         for literal in branch.literals
-        if isinstance(literal, syntax.ComparisonNode)
-        and literal.op == "="
-        and all(isinstance(side, syntax.VariableNode | syntax.ConstantNode) for side in (literal.left, literal.right))
+        if isinstance(literal, syntax.ComparisonNode) and literal.op == "="
+        for one, other in ((literal.left, literal.right), (literal.right, literal.left))
+        if isinstance(one, syntax.VariableNode)
     ]
     if any(program.tables[atom.relation].multiset or program.tables[atom.relation].loose for atom in wanted):
         return False
     changing = True
     while changing:
         changing = False
-        for one, other in equal:
-            # The empty name stands for a constant.
-            for a, b in ((one, other), (other, one)):
-                if (not a or a in known) and b and b not in known:
-                    known.add(b)
-                    changing = True
+        for name, others in equal:
+            if name not in known and others <= known:
+                known.add(name)
+                changing = True
         for atom in list(rest):
             table = program.tables[atom.relation]
             names = [column.name for column in table.columns]

@@ -318,9 +318,11 @@ class Queries:
         """Return when a query has rows, or none."""
         return subqueries.exists(self, query, row, outcome, exact)
 
-    def among(self, node: exp.Expr, query: exp.Expr, row: Row, outcome: str, exact: bool) -> list[Literals]:
-        """Return when a value is among the rows of a query."""
-        return subqueries.among(self, node, query, row, outcome, exact)
+    def among(
+        self, node: exp.Expr, query: exp.Expr, row: Row, outcome: str, exact: bool, op: str = "="
+    ) -> list[Literals]:
+        """Return when a value is among the rows of a query, or compares with any of them."""
+        return subqueries.among(self, node, query, row, outcome, exact, op)
 
     def canonical(self, node: exp.Expr, row: Row) -> exp.Expr:
         """Return an expression in which columns have the names of their tables."""

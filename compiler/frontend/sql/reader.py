@@ -15,10 +15,12 @@ from ...ir import syntax, typed
 from ...source import SourceFile
 from ..files import Files
 from .expressions import converted
+from .functions import COMPARISONS
 from .joins import checked_names, table_name
 from .program import SqlProgram, is_set, keys_of
 from .queries import Queries, Result
 from .scope import SqlColumn, SqlTable
+from .shorter import written_out
 from .tables import created_table
 from .text import STATEMENTS, SqlText, Unsupported, only, shown_name
 from .words import direct
@@ -96,9 +98,10 @@ def _view(node: exp.Create, program: SqlProgram) -> None:
     name = table_name(target)
     if name in program.tables or name in program.views:
         raise Unsupported("E0794", f"there is a table or view `{name}` already", target)
-    query = node.args["expression"]
+    query = written_out(node.args["expression"], program.dialect)
     if len(names) > len(set(names)):
         raise Unsupported("E0794", f"two columns of `{name}` have one name", target)
+    _warn_of_nulls(query, program)
     before = len(program.statements)
     result = Queries(program, name, {}).result(query, None, False)
     whole = result.distinct or result.unique or is_set(program, result.raw)
@@ -125,6 +128,19 @@ def _view(node: exp.Create, program: SqlProgram) -> None:
     program.views[name] = query if not names else _with_names(query, names)
     if properties:
         _output_copies(name, result, columns, program)
+
+
+def _warn_of_nulls(query: exp.Expr, program: SqlProgram) -> None:
+    """Warn of comparisons that are never true."""
+    for node in query.walk():
+        compared = type(node) in COMPARISONS
+        sides = (node.this, node.expression) if compared else ()
+        if isinstance(node, exp.Not) and isinstance(node.this, exp.In):
+            sides = tuple(node.this.expressions)
+        if any(isinstance(side, exp.Null) for side in sides):
+            message = "this is never true: nothing equals NULL, and nothing differs from it"
+            help = "write IS NULL or IS NOT NULL" if compared else "leave out NULL"
+            program.diagnostics.report("W0814", message, program.span(node), help=help)
 
 
 def _output_copies(name: str, result: Result, columns: tuple[SqlColumn, ...], program: SqlProgram) -> None:

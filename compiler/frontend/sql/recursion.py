@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ...ir import syntax, typed
 from ...type_rules import common_type
-from .expressions import met_types
+from .expressions import met_types, sql_name
 from .joins import Named, checked_names, named
 from .program import SqlProgram, determined
 from .scope import Branch, Row, SqlColumn, SqlTable, SqlValue, atoms, is_null_test, variables
@@ -98,7 +98,8 @@ def _rows(result: Result, table: SqlTable, node: exp.Expr) -> tuple[Branch, ...]
     for column, type_ in zip(table.columns, result.types, strict=True):
         met = common_type(column.type, type_)
         if met is not None and (met.name, met.scale) != (column.type.name, column.type.scale):
-            message = f"`{column.name}` is {column.type} in the first rows, and {type_} in those that follow"
+            first, others = sql_name(column.type), sql_name(type_)
+            message = f"`{column.name}` is {first} in the first rows, and {others} in those that follow"
             raise Unsupported("E0795", message, node, "write CAST in the first SELECT")
     return result.branches
 

@@ -57,8 +57,12 @@ def exists(queries: Queries, query: exp.Expr, row: Row, outcome: str, exact: boo
     )
 
 
-def among(queries: Queries, node: exp.Expr, query: exp.Expr, row: Row, outcome: str, exact: bool) -> list[Literals]:
-    """Return when a value is among the rows of a query (``IN``): true, false or unknown."""
+def among(
+    queries: Queries, node: exp.Expr, query: exp.Expr, row: Row, outcome: str, exact: bool, op: str
+) -> list[Literals]:
+    """Return when a comparison with any row of a query (``IN``, if it is ``=``) is true, false or unknown."""
+    if isinstance(node, exp.Tuple) and op != "=":
+        raise Unsupported("E0792", "several values can be compared with those of a query by IN only", node)
     nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
     expressions = SqlExpressions(queries, True)
 
@@ -72,7 +76,7 @@ def among(queries: Queries, node: exp.Expr, query: exp.Expr, row: Row, outcome: 
             for branch, cases in product(result.branches, given):
                 tests = tuple(literal for case in cases for literal in case[0])
                 pairs = [
-                    [more for one in outcomes for more in compared("=", case[1], value, one)]
+                    [more for one in outcomes for more in compared(op, case[1], value, one)]
                     for case, value in zip(cases, branch.values, strict=True)
                 ]
                 for chosen in product(*pairs):
@@ -171,6 +175,8 @@ def exist(queries: Queries, bodies_of: Bodies, row: Row, outcome: str, exact: bo
         branch = program.simplified(Branch(whole, tuple(map(program.value_of, used))), around)
         if branch is not None:
             branches.append(branch)
+    if not branches:
+        return [()] if outcome == FALSE else []
     table = program.relation(f"{queries.name}_{hint}", used, branches)
     arguments = tuple(syntax.VariableNode(name, program.where) for name in used)
     atom = syntax.AtomNode(table.name, arguments, None, None, program.where)

@@ -11,7 +11,8 @@ from .text import Unsupported, only, shown_name
 from .types import SqlTypes
 
 _UNCHECKED = (exp.Reference, exp.CheckColumnConstraint, exp.ForeignKey, exp.Check)
-_IGNORED = (exp.CommentColumnConstraint,)
+_GIVEN = (exp.DefaultColumnConstraint, exp.AutoIncrementColumnConstraint, exp.GeneratedAsIdentityColumnConstraint)
+_IGNORED = (exp.CommentColumnConstraint, exp.NotNullColumnConstraint)
 
 
 def created_table(node: exp.Create, program: SqlProgram) -> None:
@@ -30,7 +31,11 @@ def created_table(node: exp.Create, program: SqlProgram) -> None:
             only(item, "this", "kind", "constraints")
             column = shown_name(item.this)
             kinds = [constraint.kind for constraint in item.args.get("constraints") or ()]
-            required = any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
+            required = any(
+                isinstance(kind, exp.GeneratedAsIdentityColumnConstraint)
+                or (isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null"))
+                for kind in kinds
+            )
             for kind in kinds:
                 if isinstance(kind, exp.PrimaryKeyColumnConstraint):
                     key.append(column)
@@ -69,14 +74,20 @@ def created_table(node: exp.Create, program: SqlProgram) -> None:
 
 def _constraint(kind: exp.Expr, item: exp.Expr, program: SqlProgram) -> None:
     """Warn of a constraint that is not checked; raise Unsupported for one that would change rows."""
-    if isinstance(kind, (exp.NotNullColumnConstraint, *_IGNORED)):
+    if isinstance(kind, _IGNORED):
+        return
+    if isinstance(kind, _GIVEN):
+        name = "DEFAULT" if isinstance(kind, exp.DefaultColumnConstraint) else "a generated number"
+        _warn(f"{name} is given to no row", item, program, "rows of inputs have values for all columns")
         return
     if isinstance(kind, _UNCHECKED):
         name = "CHECK" if isinstance(kind, exp.CheckColumnConstraint | exp.Check) else "a foreign key"
         _warn(f"{name} is not checked", item, program)
         return
-    raise Unsupported("E0791", f"{kind.key.replace('columnconstraint', '').upper()} is not supported for inputs", item)
+    name = kind.key.replace("columnconstraint", "").upper()
+    names = {"COMPUTED": "a computed column", "GENERATEDASROW": "a generated column"}
+    raise Unsupported("E0791", f"{names.get(name, name)} is not supported for inputs", item, "compute it in a view")
 
 
-def _warn(message: str, node: exp.Expr, program: SqlProgram) -> None:
-    program.diagnostics.report("W0813", message, program.span(node), help="rows are taken as they are")
+def _warn(message: str, node: exp.Expr, program: SqlProgram, help: str = "rows are taken as they are") -> None:
+    program.diagnostics.report("W0813", message, program.span(node), help=help)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Any
 
 import sqlglot
@@ -23,6 +25,56 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 STATEMENTS = "a program has CREATE TABLE for inputs, CREATE VIEW and CREATE MATERIALIZED VIEW; rows come from files"
 """What messages say of statements."""
+
+KEYWORDS = (
+    *(
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "LIMIT",
+        "OFFSET",
+        "UNION",
+        "EXCEPT",
+        "INTERSECT",
+        "QUALIFY",
+    ),
+    *(
+        "JOIN",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "INNER",
+        "CROSS",
+        "USING",
+        "DISTINCT",
+        "BETWEEN",
+        "EXISTS",
+        "RECURSIVE",
+        "VALUES",
+    ),
+)
+"""Words within queries."""
+
+_WORDS = ("CREATE", "TABLE", "VIEW", "MATERIALIZED", "SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "DROP", "ALTER")
+"""Words that statements begin with, and what is created."""
+
+_OTHERS = (
+    "REFRESH",
+    "VACUUM",
+    "START",
+    "LOCK",
+    "CLUSTER",
+    "REINDEX",
+    "CHECKPOINT",
+    "INSTALL",
+    "LOAD",
+    "PREPARE",
+    "CALL",
+)
+"""Words that statements begin with of which the parser makes nothing."""
 
 WORDS = frozenset(("distinct", "by", "asc", "desc"))
 """Names that variables in aggregates cannot have where programs are printed."""
@@ -67,22 +119,43 @@ class SqlText:
                     help="give inner queries names with WITH, or as views",
                 )
                 continue
+            if (misspelled := _misspelled(chunk)) is not None:
+                self._report_word(misspelled, diagnostics)
+                continue
             logger = logging.getLogger("sqlglot")
             logger.disabled = True
             try:
-                (parsed,) = dialect.parser(error_level=sqlglot.ErrorLevel.RAISE).parse(chunk, self.source.text)
+                (parsed,) = self._parsed(dialect, chunk) if chunk[0].text.upper() not in _OTHERS else (exp.Command(),)
+                query = list(dropwhile(lambda token: token.token_type != TokenType.ALIAS, chunk))[1:]
+                if isinstance(parsed, exp.Command) and _statement_name(chunk).endswith("VIEW") and query:
+                    # The parser knows the whole statement not at all if it does not know the query.
+                    if query[0].token_type == TokenType.VAR:
+                        self._report_word(query[0], diagnostics)
+                        continue
+                    self._parsed(dialect, query)
             except sqlglot.errors.ParseError as error:
-                diagnostics.report("E0790", _told(error), self._mistake(error, start, end))
+                message, help = _told(error, chunk)
+                diagnostics.report("E0790", f"this is not SQL: {message}", self._mistake(error, start, end), help=help)
             except RecursionError:
                 diagnostics.report("E0711", "the statement is nested too deeply", self.source.span(start, end))
             else:
                 if isinstance(parsed, exp.Command):
-                    message = f"{parsed.this} is not supported, or not written so"
+                    name = _statement_name(chunk)
+                    message = f"{name} is not supported{', or not written so' * name.endswith(('VIEW', 'TABLE'))}"
                     diagnostics.report("E0791", message, self.source.span(start, end), help=STATEMENTS)
                 elif parsed is not None:
                     yield parsed, self.source.span(start, end), self.source.text[start:end]
             finally:
                 logger.disabled = False
+
+    def _report_word(self, word: Token, diagnostics: Diagnostics) -> None:
+        """Report a word that no statement, or no query, begins with."""
+        span, help = self.source.span(word.start, word.end + 1), similar(word.text, _WORDS) or STATEMENTS
+        diagnostics.report("E0790", f"this is not SQL: `{word.text}` is not a word to write here", span, help=help)
+
+    def _parsed(self, dialect: Dialect, tokens: list[Token]) -> list[exp.Expr | None]:
+        """Return the statements of tokens; raise ParseError."""
+        return dialect.parser(error_level=sqlglot.ErrorLevel.RAISE).parse(tokens, self.source.text)
 
     def _mistake(self, error: sqlglot.errors.ParseError, start: int, end: int) -> Span:
         """Return where the parser found a mistake."""
@@ -118,6 +191,32 @@ def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
         yield chunk
 
 
+def _misspelled(tokens: list[Token]) -> Token | None:
+    """Return the first token if it is no word that statements begin with, or the one behind CREATE that should say what
+    is created; None if they are well."""
+    first, *rest = tokens
+    if first.token_type == TokenType.VAR and first.text.upper() not in _OTHERS:
+        return first
+    if first.token_type == TokenType.CREATE:
+        kind = next((token for token in rest if token.text.upper() not in ("OR", "REPLACE", "MATERIALIZED")), None)
+        if kind is not None and kind.token_type == TokenType.VAR and similar(kind.text, _WORDS):
+            return kind
+    return None
+
+
+def _statement_name(tokens: list[Token]) -> str:
+    """Return what a statement is called: CREATE, and what it creates, or its first word."""
+    words = [token.text.upper() for token in tokens[:5] if token.text.upper() not in ("OR", "REPLACE")]
+    kept = 3 if words[1:2] == ["MATERIALIZED"] else 2
+    return " ".join(words[: kept if words[0] == "CREATE" else 1])
+
+
+def similar(name: str, known: Iterable[str]) -> str | None:
+    """Return a help that suggests the word that is most like a name, None if none is."""
+    found = difflib.get_close_matches(name.upper(), sorted(known), 1, 0.7)
+    return f"did you mean `{found[0]}`?" if found and found[0] != name.upper() else None
+
+
 def _depth(tokens: list[Token]) -> int:
     """Return how deeply parentheses, and the words CASE and NOT, are nested."""
     depth = deepest = row = 0
@@ -129,11 +228,20 @@ def _depth(tokens: list[Token]) -> int:
     return deepest
 
 
-def _told(error: Exception) -> str:
-    """Return what a parser says, in one line without the marks of a terminal."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().split("\n")[0]
-    plain = re.sub(r"\. Line \d+, Col: \d+\.?.*$", "", plain)
-    return f"this is not SQL: {plain.lower()}"
+def _told(error: sqlglot.errors.ParseError, tokens: list[Token]) -> tuple[str, str | None]:
+    """Return what the parser says, in words of SQL, and a help if a word before looks like another one."""
+    found = error.errors[0] if error.errors else {}
+    said, marked = str(found.get("description") or error), str(found.get("highlight") or "").strip()
+    after = str(found.get("start_context") or "").split()
+    words = [
+        token.text for token in tokens if token.token_type == TokenType.VAR and token.text in (marked, *after[-3:])
+    ]
+    help = next(filter(None, (similar(word, KEYWORDS) for word in words)), None)
+    if said.startswith("Expecting "):
+        return f"`{said.removeprefix('Expecting ')}` is missing here", help
+    if said.startswith("Required keyword"):
+        return f"something is missing behind `{marked}`" if marked else "something is missing here", help
+    return f"`{marked}` is not expected here" if marked else "it is not complete", help
 
 
 def shown_name(identifier: exp.Expr) -> str:

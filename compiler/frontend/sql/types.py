@@ -10,11 +10,12 @@ from ...functions import FUNCTIONS
 from ...ir import syntax, typed
 from ...source import Span
 from ...type_rules import common_type
-from .expressions import as_common, as_type
+from .expressions import as_common, as_type, sql_name
 from .scope import SqlValue
 from .text import Unsupported, count_of
 
-_INTS = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
+_SERIAL = ("SMALLSERIAL", "SERIAL", "BIGSERIAL")
+_INTS = (*_SERIAL, "TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
 _TEXTS = ("TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR", "NAME")
 _NAMED = {
     **dict.fromkeys(_INTS, typed.INT),
@@ -47,6 +48,8 @@ class SqlTypes:
         """Return the type that values of an SQL type have, perhaps those of a ``column``; raise Unsupported if there is
         none."""
         name = node.this.name if hasattr(node.this, "name") else str(node.this)
+        if name == "USERDEFINED":
+            name = str(node.args.get("kind") or "").upper()
         if name in _NAMED:
             return _NAMED[name]
         if name in ("ARRAY", "LIST") and node.expressions:
@@ -72,11 +75,11 @@ class SqlTypes:
             changed = as_type(value, type_)
             if changed.type == type_:
                 return changed
-            raise Unsupported("E0793", f"this is no {type_}", node)
+            raise Unsupported("E0793", f"this is no {sql_name(type_)}", node)
         exact = isinstance(expression, syntax.CallNode) and expression.name in ("floor", "ceil", "round")
         if type_ == typed.INT and value.type.numeric and not exact and self.dialect != "spark":
             help = "write floor(x), ceil(x) or round(x): databases differ in how they cast"
-            raise Unsupported("E0793", f"how a {value.type} becomes an integer has to be said", node, help)
+            raise Unsupported("E0793", f"how a {sql_name(value.type)} becomes an integer has to be said", node, help)
         name = "to_date" if type_ == typed.DATE else type_.name
         if isinstance(expression, syntax.ConstantNode) and value.type.numeric and type_.name in ("float", "decimal"):
             return as_common(value, type_)
@@ -88,7 +91,7 @@ class SqlTypes:
                 return SqlValue(syntax.CallNode(name, (expression,), span), type_)
         if type_.name == "decimal" and value.type.name in ("int", "decimal") and value.type.scale <= type_.scale:
             return replace(as_common(value, type_), type=type_)
-        raise Unsupported("E0793", f"a {value.type} cannot be cast to {type_} here", node)
+        raise Unsupported("E0793", f"a {sql_name(value.type)} cannot be cast to {sql_name(type_)} here", node)
 
 
 def type_name(type_: typed.Type, span: Span) -> syntax.TypeName:
