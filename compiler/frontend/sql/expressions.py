@@ -26,7 +26,7 @@ from ...type_rules import Arithmetic, common_type, digits_of, result_of
 from ..constants import TOO_LARGE_FLOAT, TOO_LARGE_INT, float_number, is_date, moment_text, whole_number
 from .functions import AGGREGATES, ARITHMETIC, COMPARISONS, OPPOSITE, STRICT
 from .scope import Case, Literals, Row, SqlValue, is_null_test, null, null_of, variables, without_repeats
-from .text import Unsupported, count_of, only
+from .text import Unsupported, count_of, only, shown
 
 if TYPE_CHECKING:
     from .queries import Queries
@@ -330,10 +330,9 @@ class SqlExpressions:
                 return "round", [node.this]
             case exp.DateDiff() if not node.args.get("unit") or str(node.args["unit"]).lower() == "day":
                 return "datediff", [node.this, node.expression]
-        name = str(node.this) if isinstance(node, exp.Anonymous) else function_name(node)
-        raise Unsupported(
-            "E0793", f"`{name.lower()}` has no equal here", node, "the functions are listed in docs/functions.md"
-        )
+        name = f"`{node.this if isinstance(node, exp.Anonymous) else function_name(node)}`".lower()
+        name = name if isinstance(node, exp.Func) else shown(node)
+        raise Unsupported("E0793", f"{name} has no equal here", node, "the functions are listed in docs/functions.md")
 
     # ---- conditions ------------------------------------------------------------------------------------------------
 
@@ -385,8 +384,11 @@ class SqlExpressions:
                 return self.compared(COMPARISONS[type(node)], node, row, outcome)
             case exp.Literal():
                 raise Unsupported("E0792", "this is not a condition", node)
-        true = exp.EQ(this=node, expression=exp.true())
-        return self.compared("=", true, row, outcome)
+        cases = self.values(node, row)
+        if (type_ := common([value for _, value in cases])) not in (typed.BOOL, typed.NOTHING):
+            raise Unsupported("E0793", f"{shown(node)} is {sql_name(type_)}, which is no condition", node)
+        true = SqlValue(syntax.ConstantNode(True, "bool", self.program.span(node)), typed.BOOL)
+        return [(*literals, *more) for literals, value in cases for more in compared("=", value, true, outcome)]
 
     def compared(self, op: str, node: exp.Expr, row: Row, outcome: str) -> list[Literals]:
         """Return when a comparison of two values has an outcome."""
@@ -401,7 +403,12 @@ class SqlExpressions:
             sides = zip(node.this.expressions, node.expression.expressions, strict=True)
             equal = exp.and_(*(exp.EQ(this=one, expression=other) for one, other in sides))
             return self.holds(equal, row, outcome if op == "=" else _NOT[outcome])
-        pairs = product(self.values(node.this, row), self.values(node.expression, row))
+        sides = [self.values(side, row) for side in (node.this, node.expression)]
+        left, right = (common([value for _, value in cases]) for cases in sides)
+        if common_type(left, right) is None and not {left.name, right.name} <= {"string", "date", "timestamp"}:
+            message = f"{sql_name(left)} and {sql_name(right)} cannot be compared"
+            raise Unsupported("E0793", message, node)
+        pairs = product(*sides)
         return [(*a, *b, *more) for (a, left), (b, right) in pairs for more in compared(op, left, right, outcome, span)]
 
     def _both(self, node: exp.Expr, row: Row, outcome: str, true: str) -> list[Literals]:
@@ -462,6 +469,8 @@ class SqlExpressions:
         only(node, "this", "expressions", "query", "unnest")
         if node.args.get("unnest"):
             raise Unsupported("E0792", "IN UNNEST is not supported", node)
+        if not node.expressions and node.args.get("query") is None:
+            raise Unsupported("E0792", "IN needs a list or a query", node)
         query = node.args.get("query")
         if query is not None:
             return self.queries.among(node.this, query, row, outcome, self.exact)

@@ -17,7 +17,7 @@ from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, typed_alike
 from .numbering import read_at_most
 from .scope import Literals, Row, Source, SqlTable, SqlValue, null_of
 from .subqueries import exist
-from .text import Unsupported, only, shown_name
+from .text import Unsupported, only, shown, shown_name
 
 if TYPE_CHECKING:
     from .queries import Queried, Queries
@@ -108,7 +108,7 @@ def _read_alone(queries: Queries, node: exp.Expr, outer: Row | None, exact: bool
     if isinstance(node, exp.Table):
         only(node, "this", "alias", "joins", "db")
         if not isinstance(node.this, exp.Identifier):
-            raise Unsupported("E0792", f"`{node.this.key}` is not supported as a table", node)
+            raise Unsupported("E0792", f"{shown(node.this)} is not supported as a table", node)
         name = table_name(node)
         found, called = queries.table(name, node), called or name
         if isinstance(found, SqlTable):
@@ -127,7 +127,7 @@ def _read_alone(queries: Queries, node: exp.Expr, outer: Row | None, exact: bool
         only(node, "this", "alias", "joins", "expressions")
         result = queries.result(node.this if isinstance(node, exp.Subquery) else node, None, exact)
     else:
-        raise Unsupported("E0792", f"{node.key.upper()} is not supported in FROM", node)
+        raise Unsupported("E0792", f"{shown(node)} is not supported in FROM", node)
     pairs = zip(result.names, result.types, strict=True)
     examples = [queries.program.variable(name, type_, True, span) for name, type_ in pairs]
     branches = queries.counted(result, exact).branches

@@ -42,7 +42,7 @@ from .program import SqlProgram
 from .recursion import recursive
 from .scope import Branch, Case, Literals, Row, SqlTable, SqlValue, fold, starred
 from .subqueries import exist, variables_around
-from .text import Unsupported, only, shown_name
+from .text import Unsupported, only, shown, shown_name
 from .types import SqlTypes
 
 
@@ -77,14 +77,15 @@ class Queries:
 
     def table(self, name: str, node: exp.Expr) -> Named | SqlTable:
         """Return what a name stands for; raise Unsupported if there is no such table."""
-        found = self.known.get(name) or self.program.tables.get(name)
+        named = {n: table for n, table in self.program.tables.items() if n in self.program.named_by_users}
+        found = self.known.get(name) or named.get(name)
         if found is not None:
             return found
         if name in self.program.views:
             return Named(self.program.views[name], (), {})
         if name in self.program.broken:
             raise Unsupported("", "", node)
-        known = ", ".join(sorted({*self.known, *self.program.tables, *self.program.views})) or "none"
+        known = ", ".join(sorted({*self.known, *named, *self.program.views})) or "none"
         raise Unsupported("E0794", f"there is no table `{name}`", node, f"tables and views so far: {known}")
 
     def result(self, node: exp.Expr, outer: Row | None, exact: bool) -> Result:
@@ -104,7 +105,7 @@ class Queries:
                 return self._combined(node, outer, exact)
             case exp.Values():
                 return self._values(node)
-        raise Unsupported("E0792", f"{node.key.upper()} is not supported as a query", node)
+        raise Unsupported("E0792", f"{shown(node)} is not supported as a query", node)
 
     def with_known(self, node: exp.With, outer: Row | None) -> Queried:
         """Return what can be read behind a WITH."""

@@ -22,7 +22,7 @@ from .queries import Queries, Result
 from .scope import SqlColumn, SqlTable
 from .shorter import written_out
 from .tables import created_table
-from .text import STATEMENTS, SqlText, Unsupported, only, shown_name
+from .text import STATEMENTS, SqlText, Unsupported, only, shown, shown_name
 from .words import direct
 
 
@@ -87,7 +87,7 @@ def _view(node: exp.Create, program: SqlProgram) -> None:
     properties = node.args["properties"].expressions if node.args.get("properties") is not None else []
     for found in properties:
         if not isinstance(found, exp.MaterializedProperty):
-            raise Unsupported("E0791", f"{found.key} is not supported for views", node.this)
+            raise Unsupported("E0791", f"{shown(found)} is not supported for views", node.this)
     target = node.this
     names: list[str] = []
     if isinstance(target, exp.Schema):

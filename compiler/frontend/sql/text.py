@@ -21,6 +21,9 @@ from ...source import SourceFile, Span
 MOST_NESTED = 100
 """How deeply queries, conditions and expressions may be nested."""
 
+MOST_SHOWN = 40
+"""How many characters of a part of a statement a message has."""
+
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 STATEMENTS = "a program has CREATE TABLE for inputs, CREATE VIEW and CREATE MATERIALIZED VIEW; rows come from files"
@@ -60,6 +63,25 @@ KEYWORDS = (
 
 _WORDS = ("CREATE", "TABLE", "VIEW", "MATERIALIZED", "SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "DROP", "ALTER")
 """Words that statements begin with, and what is created."""
+
+_CREATED = (
+    *(
+        "TABLE",
+        "VIEW",
+        "INDEX",
+        "UNIQUE",
+        "FUNCTION",
+        "PROCEDURE",
+        "MACRO",
+        "SCHEMA",
+        "DATABASE",
+        "TYPE",
+        "SEQUENCE",
+        "DOMAIN",
+    ),
+    *("TRIGGER", "ROLE", "USER", "EXTENSION", "POLICY", "EXTERNAL", "UNLOGGED", "AGGREGATE", "ASSERTION", "RECURSIVE"),
+)
+"""What databases create."""
 
 _OTHERS = (
     "REFRESH",
@@ -198,8 +220,10 @@ def _misspelled(tokens: list[Token]) -> Token | None:
     if first.token_type == TokenType.VAR and first.text.upper() not in _OTHERS:
         return first
     if first.token_type == TokenType.CREATE:
-        kind = next((token for token in rest if token.text.upper() not in ("OR", "REPLACE", "MATERIALIZED")), None)
-        if kind is not None and kind.token_type == TokenType.VAR and similar(kind.text, _WORDS):
+        words = [token for token in rest if token.text.upper() not in ("OR", "REPLACE", "TEMP", "TEMPORARY")]
+        materialized = bool(words) and words[0].text.upper() == "MATERIALIZED"
+        kind = next(iter(words[materialized:]), first)
+        if kind.text.upper() not in (("VIEW",) if materialized else _CREATED):
             return kind
     return None
 
@@ -269,10 +293,38 @@ def only(node: Any, *allowed: str) -> None:
     for name, value in node.args.items():
         if value and name not in allowed and value is not True:
             part = value[0] if isinstance(value, list) else value
-            shown = name.rstrip("_").replace("_", " ").upper()
-            raise Unsupported("E0792", f"{shown} is not supported here", part if _placed(part) else node)
+            raise Unsupported("E0792", f"{_clause(name)} is not supported here", part if _placed(part) else node)
         if value is True and name not in allowed and name not in HARMLESS:
-            raise Unsupported("E0792", f"{name.replace('_', ' ').upper()} is not supported here", node)
+            raise Unsupported("E0792", f"{_clause(name)} is not supported here", node)
+
+
+def _clause(name: str) -> str:
+    """Return how SQL calls a part of a node."""
+    plain = name.rstrip("_").replace("_", " ").upper()
+    return _CLAUSES.get(plain, plain)
+
+
+_CLAUSES = {
+    "DIRECTION": "FETCH",
+    "LATERALS": "LATERAL",
+    "LOCKS": "FOR UPDATE",
+    "PIVOTS": "PIVOT",
+    "SAMPLE": "TABLESAMPLE",
+    "WINDOWS": "WINDOW",
+    "CATALOG": "a name with three parts",
+    "DB": "a name with two parts",
+    "ALIAS": "a name for this",
+    "EXPRESSIONS": "a list",
+    "FIELD": "a name with a dot",
+    "SPEC": "a frame of rows",
+}
+"""How SQL calls parts of nodes that the parser calls otherwise."""
+
+
+def shown(node: exp.Expr) -> str:
+    """Return a part of a statement as it is shown in messages: in SQL, cut if it is long."""
+    text = " ".join(node.sql().split())
+    return f"`{text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + '...'}`"
 
 
 HARMLESS = frozenset(("big_int", "replace", "exists", "typed", "safe", "requires_string", "copy", "quoted"))
