@@ -63,9 +63,12 @@ def _meaning(program: syntax.SyntaxProgram) -> object:
 
 
 def _plain(statement: syntax.Statement) -> syntax.Statement:
-    """Return a statement without what cannot be written: where a rule comes from, and conjunctions in parentheses."""
+    """Return a statement without what cannot be written: where a rule or a relation comes from, and conjunctions in
+    parentheses."""
     if isinstance(statement, syntax.RuleNode):
         return replace(statement, origin="", body=_flat(statement.body))
+    if isinstance(statement, syntax.RelationDeclaration):
+        return replace(statement, why="")
     return statement
 
 

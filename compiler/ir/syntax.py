@@ -248,6 +248,7 @@ class RelationDeclaration:
     ``is_derived`` is set only by the word ``derived``, which marks an input relation that rules also derive.
     ``is_multiset`` says that the copies of its rows are counted. ``at`` is
     the constant location of a propositional relation (``input relation t@1``). ``name_span`` covers the name alone.
+    A relation that a frontend made says ``why``, and is hidden.
     """
 
     name: str
@@ -262,6 +263,7 @@ class RelationDeclaration:
     name_span: Span
     span: Span
     text: str
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -261,6 +261,8 @@ class Declarations:
             accepts_input=accepts,
             multiset=declaration.is_multiset,
             public=declaration.name,
+            hidden=bool(declaration.why),
+            why=declaration.why,
             file=self.files.get(declaration.name),
         )
 

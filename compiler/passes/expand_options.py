@@ -187,7 +187,8 @@ def _check_columns(program: typed.TypedProgram, columns: _Columns, reporter: _Mi
         elif place in relation.key:
             reporter.report("E0318", f"{column} is part of the key, which cannot be null", relation.span, _PLAIN)
     for rule in program.rules:
-        if not program.relation(rule.head.relation).hidden:
+        head = program.relation(rule.head.relation)
+        if not head.hidden or head.declared:
             continue
         for atom in rule.read:
             for place, term in enumerate(atom.terms):
@@ -407,7 +408,7 @@ class _Cases:
             elif may_be or _is_null(argument):
                 what = f"`{may_be[0]}` may be null" if may_be else "this is null"
                 where = "is not in a column that may be" if isinstance(argument, typed.Variable) or not may_be else ""
-                if not relation.hidden:
+                if not relation.hidden or relation.declared:
                     self.reporter.report("E0316", *self._unfit(what, where, argument, place, may_be))
                 arguments.append(_broken(argument.span))
             else:

@@ -403,12 +403,12 @@ class SqlExpressions:
             sides = zip(node.this.expressions, node.expression.expressions, strict=True)
             equal = exp.and_(*(exp.EQ(this=one, expression=other) for one, other in sides))
             return self.holds(equal, row, outcome if op == "=" else _NOT[outcome])
-        sides = [self.values(side, row) for side in (node.this, node.expression)]
-        left, right = (common([value for _, value in cases]) for cases in sides)
+        given = [self.values(side, row) for side in (node.this, node.expression)]
+        left, right = (common([value for _, value in cases]) for cases in given)
         if common_type(left, right) is None and not {left.name, right.name} <= {"string", "date", "timestamp"}:
             message = f"{sql_name(left)} and {sql_name(right)} cannot be compared"
             raise Unsupported("E0793", message, node)
-        pairs = product(*sides)
+        pairs = product(*given)
         return [(*a, *b, *more) for (a, left), (b, right) in pairs for more in compared(op, left, right, outcome, span)]
 
     def _both(self, node: exp.Expr, row: Row, outcome: str, true: str) -> list[Literals]:

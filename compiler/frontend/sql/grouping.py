@@ -320,7 +320,7 @@ class Groups:
             results.append(SqlColumn(name, aggregate_type(call.function, type_), False))
         key = frozenset(column.name for column in columns)
         table = SqlTable(program.relation_name(f"{self.queries.name}_{hint}"), (*columns, *results), (key,))
-        program.declare(table)
+        program.declare(table, why="groups of a view")
         for d, literals, values in derivations:
             keys = [
                 *(SqlValue(syntax.VariableNode(n, program.where), program.types[n]) for n in around),

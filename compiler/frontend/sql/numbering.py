@@ -218,7 +218,7 @@ def numbered(
         keys.append(group | {column.name for column in rest})
     columns = (*outside, *own, SqlColumn("place", typed.INT, False), *rest)
     table = SqlTable(program.relation_name(f"{queries.name}_numbered"), columns, tuple(keys))
-    program.declare(table)
+    program.declare(table, why="numbered rows of a view")
     nodes = [program.value_of(name).expression for name in around]
     for branch in branches:
         for tests, values in converted(branch.values, [column.type for column in every]):

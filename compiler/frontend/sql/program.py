@@ -112,8 +112,8 @@ class SqlProgram:
 
     # ---- relations -------------------------------------------------------------------------------------------------
 
-    def declare(self, table: SqlTable, role: str = "", key: Sequence[str] = ()) -> None:
-        """Declare a relation: an ``input``, an ``output`` or neither."""
+    def declare(self, table: SqlTable, role: str = "", key: Sequence[str] = (), why: str = "") -> None:
+        """Declare a relation: an ``input``, an ``output`` or neither; one that was made for a view says ``why``."""
         span = self.where
         columns = tuple(
             syntax.ColumnDeclaration(c.name, type_name(c.type, span), False, span, c.nullable) for c in table.columns
@@ -133,6 +133,7 @@ class SqlProgram:
                 span,
                 span,
                 self.written,
+                why,
             )
         )
 
@@ -241,7 +242,7 @@ class SqlProgram:
         if key not in self.made:
             table = SqlTable(self.relation_name(hint), self.columns(names, branches, types), tuple(keys))
             self.made[key] = table
-            self.declare(table)
+            self.declare(table, why="a part of a view")
             self.add_rules(table, branches, "made for a view")
         return self.made[key]
 
