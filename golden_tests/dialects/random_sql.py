@@ -6,17 +6,18 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 TABLES = """
 CREATE TABLE a (id INTEGER PRIMARY KEY, g INTEGER, v INTEGER, t VARCHAR);
-CREATE TABLE b (x INTEGER, y INTEGER, s VARCHAR);
+CREATE TABLE b (x INTEGER, y INTEGER, s VARCHAR, n DECIMAL(6, 2));
 CREATE TABLE c (k INTEGER NOT NULL, w INTEGER NOT NULL, u VARCHAR, PRIMARY KEY (k, w));
 """
 
 COLUMNS = {
     "a": {"id": "int", "g": "int", "v": "int", "t": "text"},
-    "b": {"x": "int", "y": "int", "s": "text"},
+    "b": {"x": "int", "y": "int", "s": "text", "n": "number"},
     "c": {"k": "int", "w": "int", "u": "text"},
 }
 NEVER_NULL = {("a", "id"), ("c", "k"), ("c", "w")}
@@ -163,8 +164,9 @@ class SqlMaker:
     def aggregate(self, type_: str, columns: Columns) -> str:
         """Return an aggregate."""
         rng = self.rng
-        if type_ == "text":
-            return f"{rng.choice(('min', 'max'))}({self.value(0, 'text', columns)})"
+        if type_ != "int":
+            names = ("min", "max") if type_ == "text" else ("min", "max", "sum")
+            return f"{rng.choice(names)}({self.value(0, type_, columns)})"
         kind = rng.choice(("count(*)", "count", "sum", "min", "max", "count(DISTINCT", "sum(DISTINCT"))
         if kind == "count(*)":
             call = kind
@@ -180,7 +182,7 @@ class SqlMaker:
         """Return an item of a FROM, and its columns."""
         alias = self.name("t")
         if depth > 0 and self.rng.random() < 0.3:
-            width = [self.rng.choice(("int", "int", "text")) for _ in range(self.rng.choice((1, 2)))]
+            width = [self.rng.choice(("int", "int", "text", "number")) for _ in range(self.rng.choice((1, 2)))]
             text = f"({self.query(depth - 1, width)}) AS {alias}"
             return text, {f"{alias}.c{i + 1}": type_ for i, type_ in enumerate(width)}
         if self.members and self.rng.random() < 0.4:
@@ -191,7 +193,7 @@ class SqlMaker:
 
     def equality(self, columns: Columns, more: Columns) -> str:
         """Return an equality of columns of two items."""
-        pairs = [(a, b) for a in columns for b in more if columns[a] == more[b]]
+        pairs = [(a, b) for a in columns for b in more if "text" not in {columns[a], more[b]} or columns[a] == more[b]]
         if not pairs:
             return "1 = 1"
         a, b = self.rng.choice(pairs)
@@ -200,12 +202,15 @@ class SqlMaker:
     def value(self, depth: int, type_: str, columns: Columns, deep: bool = True) -> str:
         """Return an expression."""
         rng = self.rng
+        if type_ == "number" and rng.random() < 0.4:
+            type_ = "int"
         fitting = [name for name, kind in columns.items() if kind == type_]
         choice = rng.random()
         if (depth <= 0 and choice < 0.9 and fitting) or (choice < 0.55 and fitting):
             return rng.choice(fitting)
         if choice < 0.65 or depth <= 0:
-            return str(rng.randint(0, 4)) if type_ == "int" else f"'{rng.choice(TEXTS)}'"
+            constants = {"int": str(rng.randint(0, 4)), "number": f"{rng.randint(0, 8) / 4:.2f}"}
+            return constants.get(type_) or f"'{rng.choice(TEXTS)}'"
         one, other = (self.value(depth - 1, type_, columns, deep) for _ in range(2))
         if choice < 0.75:
             return f"coalesce({one}, {other})"
@@ -221,7 +226,7 @@ class SqlMaker:
             where = rng.choice((f" WHERE {tests[0]}", f" WHERE {tests[1]}", "", f" WHERE {' AND '.join(tests)}"))
             call = self.aggregate(type_, own)
             return f"(SELECT {call} FROM {inner}{where})"
-        if type_ == "int":
+        if type_ != "text":
             return f"({one} {rng.choice(('+', '-', '*'))} {other})"
         return rng.choice((f"upper({one})", f"({one} || {other})", f"substr({one}, 1, 1)"))
 
@@ -243,7 +248,7 @@ class SqlMaker:
         """Return a condition."""
         rng = self.rng
         choice = rng.random()
-        type_ = rng.choice(("int", "int", "text"))
+        type_ = rng.choice(("int", "int", "text", "number"))
         if choice < 0.4 or depth <= 0:
             one, other = self.value(depth - 1, type_, columns), self.value(depth - 1, type_, columns)
             kind = rng.random()
@@ -276,10 +281,10 @@ def made_views(seed: int | str) -> str:
     rng = random.Random(f"view {seed}")
     maker, views = SqlMaker(rng), []
     for number in range(rng.choice((0, 0, 1, 2))):
-        width = [rng.choice(("int", "int", "text")) for _ in range(rng.choice((1, 2)))]
+        width = [rng.choice(("int", "int", "text", "number")) for _ in range(rng.choice((1, 2)))]
         views.append(f"CREATE VIEW u{number} AS {maker.query(rng.choice((0, 1)), width)};\n")
         maker.members[f"u{number}"] = width
-    width = [rng.choice(("int", "int", "text")) for _ in range(rng.choice((1, 2, 2, 3)))]
+    width = [rng.choice(("int", "int", "text", "number")) for _ in range(rng.choice((1, 2, 2, 3)))]
     views.append(f"CREATE MATERIALIZED VIEW v AS {maker.query(rng.choice((0, 1, 1, 2)), width)};")
     return "".join(views)
 
@@ -295,6 +300,8 @@ def made_row(rng: random.Random, table: str) -> tuple[Any, ...]:
         if (table, name) not in NEVER_NULL and rng.random() < 0.25
         else rng.randint(0, 3)
         if type_ == "int"
+        else Decimal(rng.randint(0, 6)) / 4
+        if type_ == "number"
         else rng.choice(TEXTS)
         for name, type_ in COLUMNS[table].items()
     )

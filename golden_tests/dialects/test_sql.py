@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from flintlog.compiler.frontend.sql.reader import read
 from flintlog.compiler.ir import syntax
 from flintlog.compiler.pipeline import compile_program, run_passes
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.database import decimals as decimals  # Rows with decimals are read.
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS
 from flintlog.targets.database.lower import lower_rows
 
@@ -83,7 +85,8 @@ class References:
             for connection in filter(None, (self.duckdb, self.sqlite)):
                 connection.execute(f"DELETE FROM {table}")
                 for row in own:
-                    connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+                    shown = [float(v) if isinstance(v, Decimal) and connection is self.sqlite else v for v in row]
+                    connection.execute(f"INSERT INTO {table} VALUES ({marks})", shown)
         found = Counter(self.duckdb.execute("SELECT * FROM v").fetchall())
         if self.sqlite is not None:
             assert Counter(self.sqlite.execute("SELECT * FROM v").fetchall()) == found
