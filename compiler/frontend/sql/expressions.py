@@ -85,7 +85,8 @@ class SqlExpressions:
                 only(node, "this", "table")
                 if isinstance(node.this, exp.Star):
                     raise Unsupported("E0792", "`*` is not a value", node)
-                return [((), self._at(row.find(node), span))]
+                value = row.find(node)
+                return [((), replace(value, expression=replace(value.expression, span=span)))]
             case exp.Null():
                 return [((), null(span))]
             case exp.Literal() | exp.Boolean():
@@ -148,11 +149,6 @@ class SqlExpressions:
                 ]
             case _:
                 return self._call(node, row, span)
-
-    @staticmethod
-    def _at(value: SqlValue, span: Span) -> SqlValue:
-        """Return a value of a variable at the place where it is used."""
-        return replace(value, expression=replace(value.expression, span=span))
 
     def strict(self, given: Sequence[list[Case]], build: Callable[[list[SqlValue]], SqlValue]) -> list[Case]:
         """Return the cases of what is null where one of the given values is null, and built of them otherwise."""

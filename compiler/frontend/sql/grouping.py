@@ -50,7 +50,7 @@ from .scope import (
     variables,
 )
 from .subqueries import bound_around
-from .text import Unsupported, count_of, only
+from .text import Unsupported, count_of, free_name, only
 
 if TYPE_CHECKING:
     from .queries import Queries
@@ -114,14 +114,14 @@ class Groups:
                         seen.add(found)
                         yield self._call(found)
                 elif isinstance(found, exp.AggFunc) and not isinstance(found.parent, exp.Window):
-                    raise Unsupported("E0793", f"the aggregate {function_name(found)} has no equal here", found)
+                    raise _no_equal(found)
 
     def _call(self, node: exp.Expr) -> AggregateCall:
         condition, call = None, node
         if isinstance(node, exp.Filter):
             condition, call = node.expression.this, node.this
         if type(call) not in AGGREGATES:
-            raise Unsupported("E0793", f"the aggregate {function_name(call)} has no equal here", node)
+            raise _no_equal(call)
         only(call, "this", "big_int")
         argument, distinct = call.this, False
         if isinstance(argument, exp.Distinct):
@@ -293,8 +293,7 @@ class Groups:
                 if isinstance(key, exp.Column) and str(key.name).isidentifier()
                 else f"key{place + 1}"
             )
-            while name in [*around, *(column.name for column in columns)]:
-                name += "_"
+            name = free_name(name, [*around, *(column.name for column in columns)])
             columns.append(SqlColumn(name, type_, nullable))
         if coded:
             columns = [SqlColumn(c.name, typed.list_of(c.type), False) if c.nullable else c for c in columns]
@@ -313,10 +312,8 @@ class Groups:
         """Return a relation of groups with some aggregates."""
         program = self.program
         results: list[SqlColumn] = []
-        for place, (call, type_) in enumerate(zip(calls, types, strict=True)):
-            name = call.function
-            while name in [column.name for column in (*columns, *results)]:
-                name = f"{name}_{place + 1}"
+        for call, type_ in zip(calls, types, strict=True):
+            name = free_name(call.function, [column.name for column in (*columns, *results)])
             results.append(SqlColumn(name, aggregate_type(call.function, type_), False))
         key = frozenset(column.name for column in columns)
         table = SqlTable(program.relation_name(f"{self.queries.name}_{hint}"), (*columns, *results), (key,))
@@ -484,6 +481,13 @@ class Groups:
             )
         for chosen in product(*cases):
             yield tuple(literal for case in chosen for literal in case[0]), [value for _, value in chosen]
+
+
+def _no_equal(call: exp.Expr) -> Unsupported:
+    """Return what is raised for an aggregate that there is not."""
+    ordered = isinstance(call, exp.ArgMax | exp.ArgMin | exp.First | exp.Last)
+    help = "write (SELECT ... ORDER BY ... LIMIT 1), or keep the first row by row_number()" if ordered else None
+    return Unsupported("E0793", f"the aggregate {function_name(call)} has no equal here", call, help)
 
 
 def _is_coded(column: SqlColumn, value: SqlValue) -> bool:

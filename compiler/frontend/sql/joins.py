@@ -17,7 +17,7 @@ from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, typed_alike
 from .numbering import read_at_most
 from .scope import Literals, Row, Source, SqlTable, SqlValue, null_of
 from .subqueries import exist
-from .text import Unsupported, only, shown, shown_name
+from .text import Unsupported, different_names, only, shown, shown_name
 
 if TYPE_CHECKING:
     from .queries import Queried, Queries
@@ -226,15 +226,3 @@ def checked_names(names: Sequence[str], columns: Sequence[str], node: exp.Expr) 
     if len(names) != len(columns):
         raise Unsupported("E0794", f"{len(names)} names are given for {len(columns)} columns", node)
     return tuple(names)
-
-
-def different_names(names: Sequence[str]) -> list[str]:
-    """Return names of columns that differ: a second one has a number."""
-    made: list[str] = []
-    for name in names:
-        number, chosen = 1, name
-        while chosen in made:
-            number += 1
-            chosen = f"{name}_{number}"
-        made.append(chosen)
-    return made

@@ -27,7 +27,7 @@ from .functions import COMPARISONS
 from .program import is_set, keys_of
 from .scope import Branch, Literals, Row, SqlColumn, SqlTable, SqlValue, outside_queries, starred
 from .subqueries import bound_around
-from .text import NAME, Unsupported, count_of, only
+from .text import NAME, Unsupported, count_of, free_name, only
 
 if TYPE_CHECKING:
     from .queries import Queries
@@ -202,9 +202,7 @@ def numbered(
             if isinstance(part, exp.Column) and NAME.fullmatch(part.name)
             else f"value{len(names) - len(around)}"
         )
-        while name in names:
-            name += "_"
-        names.append(name)
+        names.append(free_name(name, names))
     names = names[len(around) + 1 :]
     order_names = [f"order{place}" for place in range(len(numbering.order))]
     every = program.columns([*names, *order_names], branches, samples)

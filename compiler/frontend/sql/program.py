@@ -28,7 +28,7 @@ from .scope import (
     variables,
     without_repeats,
 )
-from .text import NAME, RESERVED, WORDS, SqlText
+from .text import NAME, RESERVED, WORDS, SqlText, different_names, free_name
 from .types import type_name
 
 FEW_COLUMNS = 12
@@ -78,10 +78,7 @@ class SqlProgram:
     def variable(self, hint: str, type_: typed.Type, nullable: bool, span: Span) -> SqlValue:
         """Return a new variable."""
         name = f"{hint}_" if hint in RESERVED | WORDS else hint if NAME.fullmatch(hint) else "x"
-        number, chosen = 1, name
-        while chosen in self.types:
-            number += 1
-            chosen = f"{name}_{number}"
+        chosen = free_name(name, self.types)
         self.types[chosen], self.hints[chosen] = type_, name
         if nullable:
             self.nullable.add(chosen)
@@ -98,11 +95,7 @@ class SqlProgram:
 
     def relation_name(self, hint: str) -> str:
         """Return a name that no relation has."""
-        number, chosen = 1, hint
-        while chosen in self.tables or chosen in self.views or chosen in self.named_by_users:
-            number += 1
-            chosen = f"{hint}_{number}"
-        return chosen
+        return free_name(hint, {*self.tables, *self.views, *self.named_by_users})
 
     def read(self, table: SqlTable, span: Span) -> tuple[syntax.AtomNode, dict[str, SqlValue]]:
         """Return an atom of a relation, and the variables of its columns."""
@@ -163,16 +156,9 @@ class SqlProgram:
     ) -> tuple[Literals, tuple[syntax.Expression, ...]]:
         """Return a body and a head whose variables are called after columns, with numbers only where two are called
         the same."""
-        names: dict[str, syntax.Expression] = {}
-        taken: set[str] = set()
-        for name in variables((*literals, *arguments)):
-            if name in names:
-                continue
-            hint, number = self.hints[name], 1
-            while (chosen := hint if number == 1 else f"{hint}_{number}") in taken:
-                number += 1
-            taken.add(chosen)
-            names[name] = syntax.VariableNode(chosen, self.where)
+        old = list(dict.fromkeys(variables((*literals, *arguments))))
+        new = different_names([self.hints[name] for name in old])
+        names = {name: syntax.VariableNode(chosen, self.where) for name, chosen in zip(old, new, strict=True)}
         return substituted(literals, names), substituted(arguments, names)
 
     def _as_call(self, literal: syntax.Literal) -> syntax.Literal:

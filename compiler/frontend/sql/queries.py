@@ -36,13 +36,13 @@ from .expressions import (
     test,
 )
 from .grouping import Groups
-from .joins import Named, different_names, named, rows_of
+from .joins import Named, named, rows_of
 from .numbering import MOST, first_rows_of, numbered, windows_of, with_aliases
 from .program import SqlProgram
 from .recursion import recursive
 from .scope import Branch, Case, Literals, Row, SqlTable, SqlValue, fold, starred
 from .subqueries import exist, variables_around
-from .text import Unsupported, only, shown, shown_name
+from .text import Unsupported, different_names, only, shown, shown_name
 from .types import SqlTypes
 
 
@@ -241,7 +241,11 @@ class Queries:
         self._check_widths(left, right, node)
         branches: list[Branch] = []
         for whole in left.branches:
-            for branch in self._told_apart(whole):
+            for chosen in product(*map(null_or_not, whole.values)):
+                tests = tuple(one for more, _ in chosen for one in more)
+                branch = Branch((*whole.literals, *tests), tuple(value for _, value in chosen))
+                if not may_hold(branch.literals):
+                    continue
 
                 def same(row: Row, branch: Branch = branch) -> list[Literals]:
                     found: list[Literals] = []
@@ -256,16 +260,6 @@ class Queries:
                     branches.append(Branch((*branch.literals, *literals), branch.values))
         types = met_types(left.types, right.types)
         return Result(left.names, tuple(self.simplified(branches, outer)), tuple(branches), types, True)
-
-    def _told_apart(self, branch: Branch) -> Iterator[Branch]:
-        """Yield the cases of a branch in which each value is null, or is not."""
-        for value in branch.values:
-            if value.nullable and not value.is_null:
-                for tests, made in null_or_not(value):
-                    values = tuple(made if one == value else one for one in branch.values)
-                    yield from self._told_apart(Branch((*branch.literals, *tests), values))
-                return
-        yield branch
 
     def counted(self, result: Result, exact: bool) -> Result:
         """Return a result whose copies are right where they count."""

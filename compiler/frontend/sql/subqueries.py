@@ -36,7 +36,7 @@ from .scope import (
     outside_queries,
     variables,
 )
-from .text import Unsupported
+from .text import Unsupported, different_names
 
 if TYPE_CHECKING:
     from .queries import Queries, Result
@@ -177,7 +177,8 @@ def exist(queries: Queries, bodies_of: Bodies, row: Row, outcome: str, exact: bo
             branches.append(branch)
     if not branches:
         return [()] if outcome == FALSE else []
-    table = program.relation(f"{queries.name}_{hint}", used, branches)
+    names = different_names(program.hints[name] for name in used)
+    table = program.relation(f"{queries.name}_{hint}", names, branches)
     arguments = tuple(syntax.VariableNode(name, program.where) for name in used)
     atom = syntax.AtomNode(table.name, arguments, None, None, program.where)
     return [(atom,) if outcome == TRUE else (syntax.NegationNode(atom, atom.span),)]

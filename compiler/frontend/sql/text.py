@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import dropwhile
+from itertools import count, dropwhile
 from typing import Any
 
 import sqlglot
@@ -280,6 +280,20 @@ def shown_name(identifier: exp.Expr) -> str:
             "names consist of ASCII letters, digits and `_`, and are not null, true, false or not",
         )
     return name
+
+
+def free_name(hint: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: the hint, perhaps with a number."""
+    names = (hint if number == 1 else f"{hint}_{number}" for number in count(1))
+    return next(name for name in names if name not in taken)
+
+
+def different_names(names: Iterable[str]) -> list[str]:
+    """Return names that differ: a second one has a number."""
+    made: list[str] = []
+    for name in names:
+        made.append(free_name(name, made))
+    return made
 
 
 def count_of(node: exp.Expr) -> int | None:

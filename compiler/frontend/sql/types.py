@@ -81,9 +81,8 @@ class SqlTypes:
             help = "write floor(x), ceil(x) or round(x): databases differ in how they cast"
             raise Unsupported("E0793", f"how a {sql_name(value.type)} becomes an integer has to be said", node, help)
         name = "to_date" if type_ == typed.DATE else type_.name
-        if isinstance(expression, syntax.ConstantNode) and value.type.numeric and type_.name in ("float", "decimal"):
-            return as_common(value, type_)
-        if value.type.numeric and type_ == typed.FLOAT:
+        is_constant = isinstance(expression, syntax.ConstantNode)
+        if value.type.numeric and (type_ == typed.FLOAT or (is_constant and type_.name == "decimal")):
             return as_common(value, type_)
         if name in FUNCTIONS and type_ != typed.TIMESTAMP:
             found = FUNCTIONS[name].match([value.type], common_type)
