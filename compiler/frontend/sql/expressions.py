@@ -26,7 +26,7 @@ from ...type_rules import Arithmetic, common_type, digits_of, result_of
 from ..constants import TOO_LARGE_FLOAT, TOO_LARGE_INT, float_number, is_date, moment_text, whole_number
 from .functions import AGGREGATES, ARITHMETIC, COMPARISONS, OPPOSITE, STRICT
 from .scope import Case, Literals, Row, SqlValue, is_null_test, null, null_of, variables, without_repeats
-from .text import Unsupported, count_of, only, shown
+from .text import Unsupported, count_of, only, placed, shown
 
 if TYPE_CHECKING:
     from .queries import Queries
@@ -67,7 +67,8 @@ class SqlExpressions:
 
     def values(self, node: exp.Expr, row: Row) -> list[Case]:
         """Return the cases of an expression."""
-        cases = self._values(node, row)
+        with placed(node):
+            cases = self._values(node, row)
         if len(cases) > MOST_CASES:
             raise Unsupported(
                 "E0792", f"this expression has more than {MOST_CASES} cases", node, "compute parts in views"
@@ -339,7 +340,8 @@ class SqlExpressions:
 
     def holds(self, node: exp.Expr, row: Row, outcome: str) -> list[Literals]:
         """Return when a condition is true, false or unknown: a list of conjunctions."""
-        found = without_repetition(self._holds(node, row, outcome))
+        with placed(node):
+            found = without_repetition(self._holds(node, row, outcome))
         if len(found) > MOST_CASES:
             help = "write parts of it as views with DISTINCT"
             raise Unsupported("E0792", f"this condition has more than {MOST_CASES} cases", node, help)
@@ -399,12 +401,7 @@ class SqlExpressions:
             sides = zip(node.this.expressions, node.expression.expressions, strict=True)
             equal = exp.and_(*(exp.EQ(this=one, expression=other) for one, other in sides))
             return self.holds(equal, row, outcome if op == "=" else _NOT[outcome])
-        given = [self.values(side, row) for side in (node.this, node.expression)]
-        left, right = (common([value for _, value in cases]) for cases in given)
-        if common_type(left, right) is None and not {left.name, right.name} <= {"string", "date", "timestamp"}:
-            message = f"{sql_name(left)} and {sql_name(right)} cannot be compared"
-            raise Unsupported("E0793", message, node)
-        pairs = product(*given)
+        pairs = product(self.values(node.this, row), self.values(node.expression, row))
         return [(*a, *b, *more) for (a, left), (b, right) in pairs for more in compared(op, left, right, outcome, span)]
 
     def _both(self, node: exp.Expr, row: Row, outcome: str, true: str) -> list[Literals]:
@@ -574,6 +571,7 @@ def compared(op: str, left: SqlValue, right: SqlValue, outcome: str, span: Span 
             found.append((test(first, "!="), test(others[0], "=")))
         return found
     one, other = typed_alike((left, right))
+    common_of(one.type, other.type, "cannot be compared")
     wanted = op if outcome == TRUE else OPPOSITE[op]
     known = _known(wanted, one, other)
     if known is not None:
@@ -717,7 +715,7 @@ def common(values: Iterable[SqlValue]) -> typed.Type:
         type_ = operand(value, replace(value, type=result))
         if isinstance(value.expression, syntax.ConstantNode) and as_type(value, result).type == result:
             continue
-        result = typed.joined(result, type_) or common_type(result, type_) or result
+        result = common_of(result, type_, "have no type in common")
     return next(nulls, typed.NOTHING) if result == typed.NOTHING else result
 
 
@@ -730,8 +728,17 @@ def is_widened(value: SqlValue) -> bool:
 
 def met_types(left: Sequence[typed.Type], right: Sequence[typed.Type]) -> tuple[typed.Type, ...]:
     """Return the types of the columns of two queries, or of two ways to make rows of one, together."""
-    pairs = zip(left, right, strict=True)
-    return tuple(one if other == typed.NOTHING else common_type(one, other) or one for one, other in pairs)
+    return tuple(common_of(one, other, "have no type in common") for one, other in zip(left, right, strict=True))
+
+
+def common_of(one: typed.Type, other: typed.Type, mistake: str) -> typed.Type:
+    """Return the type in which values of two types are compared; raise Unsupported if there is none."""
+    if typed.NOTHING in (one, other):
+        return other if one == typed.NOTHING else one
+    found = common_type(one, other)
+    if found is None:
+        raise Unsupported("E0793", f"{sql_name(one)} and {sql_name(other)} {mistake}", None)
+    return found
 
 
 def as_common(value: SqlValue, type_: typed.Type) -> SqlValue:

@@ -32,6 +32,7 @@ from .expressions import (
     is_widened,
     may_hold,
     null_or_not,
+    sql_name,
     test,
 )
 from .functions import AGGREGATES
@@ -210,6 +211,12 @@ class Groups:
             for found, more in zip(parts, samples, strict=True)
             for type_ in [common([value for cases in (*found, *more) for _, value in cases])]
         ]
+        for call, type_ in zip(self.calls, types, strict=True):
+            numbers = call.function in ("sum", "avg")
+            if not (type_.numeric if numbers else type_.ordered or call.function == "count"):
+                wanted = "numbers" if numbers else "values with an order"
+                message = f"{call.function} takes {wanted}, and this is {sql_name(type_)}"
+                raise Unsupported("E0793", message, call.node)
         groups = self._relation(
             "groups",
             columns,

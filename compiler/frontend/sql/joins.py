@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ...ir import syntax
-from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, typed_alike
+from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, common_of, typed_alike
 from .numbering import read_at_most
 from .scope import Literals, Row, Source, SqlTable, SqlValue, null_of
 from .subqueries import exist
-from .text import Unsupported, different_names, only, shown, shown_name
+from .text import Unsupported, different_names, only, placed, shown, shown_name
 
 if TYPE_CHECKING:
     from .queries import Queried, Queries
@@ -202,7 +202,10 @@ class _Join:
     def _met(self, left: Row, right: Row, exact: bool) -> list[Literals]:
         """Return when two rows meet."""
         if self.merged:
-            pairs = (typed_alike((self._value(left, n), self._value(right, n))) for n in self.merged)
+            pairs = [typed_alike((self._value(left, n), self._value(right, n))) for n in self.merged]
+            with placed(self.node):
+                for one, two in pairs:
+                    common_of(one.type, two.type, "cannot be compared")
             span = self.queries.program.span(self.node)
             return [tuple(syntax.ComparisonNode("=", one.expression, two.expression, span) for one, two in pairs)]
         on = self.node.args.get("on")

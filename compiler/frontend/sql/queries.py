@@ -42,7 +42,7 @@ from .program import SqlProgram
 from .recursion import recursive
 from .scope import Branch, Case, Literals, Row, SqlTable, SqlValue, fold, starred
 from .subqueries import exist, variables_around
-from .text import Unsupported, different_names, only, shown, shown_name
+from .text import Unsupported, different_names, only, placed, shown, shown_name
 from .types import SqlTypes
 
 
@@ -98,13 +98,14 @@ class Queries:
             plain = node.copy()
             plain.set("with_", None)
             return inner.result(plain, outer, exact)
-        match node:
-            case exp.Select():
-                return self._select(node, outer, exact)
-            case exp.Union() | exp.Except() | exp.Intersect():
-                return self._combined(node, outer, exact)
-            case exp.Values():
-                return self._values(node)
+        with placed(node):
+            match node:
+                case exp.Select():
+                    return self._select(node, outer, exact)
+                case exp.Union() | exp.Except() | exp.Intersect():
+                    return self._combined(node, outer, exact)
+                case exp.Values():
+                    return self._values(node)
         raise Unsupported("E0792", f"{shown(node)} is not supported as a query", node)
 
     def with_known(self, node: exp.With, outer: Row | None) -> Queried:
@@ -135,7 +136,9 @@ class Queries:
             "offset",
         )
         only(node, *parts, "operation_modifiers", "kind")
-        windows, first = windows_of(node, self.program.most.get(id(node), MOST)), first_rows_of(node)
+        first = first_rows_of(node)
+        # What a query around reads of each group does not tell what LIMIT keeps.
+        windows = windows_of(node, MOST if first else self.program.most.get(id(node), MOST))
         if node.args.get("order") is not None and not first:
             message = "ORDER BY without LIMIT has no effect: a view has no order"
             self.program.diagnostics.report("W0813", message, self.program.span(node.args["order"]))

@@ -6,6 +6,7 @@ import difflib
 import logging
 import re
 from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, dropwhile
 from typing import Any
@@ -112,6 +113,16 @@ class Unsupported(Exception):
         """Store the parts of the diagnostic; the span is that of the node."""
         super().__init__(message)
         self.code, self.message, self.node, self.help = code, message, node, help
+
+
+@contextmanager
+def placed(node: exp.Expr) -> Iterator[None]:
+    """Let what is refused in the ``with`` block be about a node, if nothing says where it is."""
+    try:
+        yield
+    except Unsupported as refusal:
+        refusal.node = node if refusal.node is None else refusal.node
+        raise
 
 
 @dataclass(frozen=True)
