@@ -30,8 +30,8 @@ NEGATED = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "=": "!=", "!=": "="}
 """The operators of the opposite comparisons."""
 
 ADVICE = (
-    "compare a column with it: a row counts as long as that holds. What is computed stands at the side of the time, as "
-    "in `D > date_sub(to_date(T), 30)`"
+    "compare a column, alone at its side, with the time or with what is computed of it: a row counts as long as that "
+    "holds"
 )
 
 
@@ -94,17 +94,30 @@ class _Bounding:
                 self.refuse("the time cannot be negated", negation)
         if not clocks:
             return rule
+        stored = {str(term) for atom in rule.atoms if atom not in clocks for term in atom.terms}
+        equal: list[typed.Literal] = []
+        named = {str(atom.terms[0]) for atom in clocks} - stored
+        given = {x: equated for x in rule.body if (equated := value_of(x)) and equated.variable.name in named}
+        if given:
+            # What equals the time, and may be null, is assigned instead.
+            rest = [x for x in rule.body if x not in given and x not in rule.atoms]
+            rule = replace(rule, body=(*rule.atoms, *map(is_there, given.values()), *given.values(), *rest))
+            stored |= {assignment.variable.name for assignment in given.values()}
         times: dict[str, typed.Atom | typed.Assignment] = {}
         for atom in clocks:
             (term,) = atom.terms
-            if isinstance(term, typed.Variable) and term.name not in times:
+            if isinstance(term, typed.Variable) and term.name in stored:
+                time = replace(term, name=f"{term.name}?now")
+                equal.append(typed.Comparison("=", term, time, atom.span))
+                times[time.name] = replace(atom, terms=(time,))
+            elif isinstance(term, typed.Variable):
                 times[term.name] = atom
             elif not isinstance(term, typed.Wildcard):
                 self.refuse("the time is compared with a value", atom)
         for literal in rule.body:
             if isinstance(literal, typed.Assignment) and is_of_time(literal.value, times):
                 times[literal.variable.name] = literal
-        body = [x for x in rule.body if x not in clocks and x not in times.values()]
+        body = [x for x in rule.body if x not in clocks and x not in times.values()] + equal
         for literal in [x for x in body if uses(x, times)]:
             selected = self.selected(literal, body, times) if isinstance(literal, typed.Comparison) else None
             if selected is None:
@@ -114,7 +127,7 @@ class _Bounding:
             body[place] = atom
             body.remove(literal)
         if uses(rule.head, times):
-            self.refuse("the time is in a head: all its tuples would change with each batch", rule.head)
+            self.refuse("the time is in a result, all of which would change with each batch", rule.head)
         return replace(rule, body=tuple(body))
 
     def refuse(self, message: str, at: typed.Literal | typed.Head) -> None:
@@ -132,16 +145,16 @@ class _Bounding:
         stored, op, time = comparison.left, comparison.op, comparison.right
         if is_of_time(stored, times):
             stored, op, time = time, FLIPPED[op], stored
-        if not isinstance(stored, typed.Variable) or not is_of_time(time, times):
+        if not is_of_time(time, times):
             return None
-        given = next((x for x in body if isinstance(x, typed.Assignment) and x.variable.name == stored.name), None)
-        column = stored
-        if given is not None:
-            match given.value:
-                case typed.Call(function=typed.VALUE, arguments=(typed.Variable() as column,)):
-                    pass
-                case _:
-                    return None
+        given = {x.variable.name: x.value for x in body if isinstance(x, typed.Assignment)}
+        match given.get(str(stored), stored):
+            case typed.Call(function=typed.VALUE, arguments=(typed.Variable() as column,)):
+                pass
+            case typed.Variable() as column:
+                pass
+            case _:
+                return None
         for number, literal in enumerate(body):
             terms = [str(term) for term in literal.terms] if isinstance(literal, typed.Atom) else []
             if isinstance(literal, typed.Atom) and column.name in terms:
@@ -231,6 +244,26 @@ class _Bounding:
         name = unused(wish, self.names)
         self.names.add(name)
         return name
+
+
+def value_of(literal: typed.Literal) -> typed.Assignment | None:
+    """Return a comparison of a variable with what may be null as an assignment of its value; None for others."""
+    if not isinstance(literal, typed.Comparison) or literal.op != "=":
+        return None
+    for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+        match one, other:
+            case typed.Variable(), typed.Call(function=typed.VALUE):
+                return typed.Assignment(one, other, literal.span)
+            case typed.ListLiteral(items=(typed.Variable() as item,)), typed.Variable() if other.type.optional:
+                return typed.Assignment(item, typed.Call(typed.VALUE, (other,), item.type, one.span), literal.span)
+    return None
+
+
+def is_there(assignment: typed.Assignment) -> typed.Comparison:
+    """Return the condition that an assignment of the value of what may be null has one."""
+    (column,) = typed.parts_of(assignment.value)
+    assert isinstance(column, typed.Variable)
+    return typed.Comparison("!=", column, typed.ListLiteral((), column.type, column.span), assignment.span)
 
 
 def uses(node: typed.Literal | typed.Head, times: Iterable[str]) -> bool:

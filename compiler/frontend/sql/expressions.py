@@ -37,6 +37,19 @@ MOST_PARTS = 5
 MOST_LISTED = 32
 """How many constants, or rows of them, are written out; more are the rows of a relation."""
 
+INTERVALS = {
+    ("date", "day"): ("date_add", 1),
+    ("date", "week"): ("date_add", 7),
+    ("date", "month"): ("add_months", 1),
+    ("date", "year"): ("add_months", 12),
+    ("timestamp", "second"): ("add_seconds", 1),
+    ("timestamp", "minute"): ("add_seconds", 60),
+    ("timestamp", "hour"): ("add_seconds", 3600),
+    ("timestamp", "day"): ("add_seconds", 86400),
+    ("timestamp", "week"): ("add_seconds", 604800),
+}
+"""By a type and a unit, the function that adds an interval, and how often what it adds is in one."""
+
 MOST_DIGITS = 15
 """To how many digits after the point floats are rounded at most."""
 
@@ -90,6 +103,10 @@ class SqlExpressions:
                 return [((), replace(value, expression=replace(value.expression, span=span)))]
             case exp.Null():
                 return [((), null(span))]
+            case exp.CurrentTimestamp() | exp.Localtimestamp() | exp.CurrentDate():
+                return [self.program.time(node, isinstance(node, exp.CurrentDate))]
+            case exp.Anonymous(this=str() as name) if name.lower() == "now" and not node.expressions:
+                return [self.program.time(node, False)]
             case exp.Literal() | exp.Boolean():
                 return [((), constant(node, span))]
             case exp.Neg(this=exp.Literal() as number) if not number.is_string:
@@ -255,23 +272,23 @@ class SqlExpressions:
         return self.strict([self.values(node.this, row)], rounded)
 
     def _days(self, node: exp.Expr, row: Row, span: Span) -> list[Case]:
-        """Return the cases of a date plus or minus days or months."""
+        """Return the cases of a date plus or minus days or months, or of a timestamp plus or minus seconds or more."""
         interval = node.expression
         unit = str(interval.args.get("unit") or "").lower().rstrip("s")
         amount = interval.this
         text = str(amount.this) if isinstance(amount, exp.Literal) else ""
-        if not re.fullmatch(r"-?\d{1,6}", text) or unit not in ("day", "week", "month", "year"):
-            raise Unsupported("E0793", "only whole days, weeks, months and years can be added here", node)
-        count = int(text) * {"week": 7, "year": 12}.get(unit, 1) * (-1 if isinstance(node, exp.Sub) else 1)
-        name = "add_months" if unit in ("month", "year") else "date_add"
-        number = syntax.ConstantNode(count, "int", span)
+        if not re.fullmatch(r"-?\d{1,6}", text):
+            raise Unsupported("E0793", "only whole numbers of a unit of time can be added here", node)
+        count = int(text) * (-1 if isinstance(node, exp.Sub) else 1)
 
         def later(values: list[SqlValue]) -> SqlValue:
-            if values[0].type != typed.DATE:
-                raise Unsupported(
-                    "E0793", f"intervals can be added to dates only, and this is {sql_name(values[0].type)}", node
-                )
-            return SqlValue(syntax.CallNode(name, (values[0].expression, number), span), typed.DATE)
+            type_ = values[0].type
+            name, times = INTERVALS.get((type_.name, unit), ("", 0))
+            if not times:
+                units = ", ".join(f"{other}s" for of, other in INTERVALS if of == type_.name) or "no intervals"
+                raise Unsupported("E0793", f"to {sql_name(type_)}, {units} can be added", node)
+            number = syntax.ConstantNode(count * times, "int", span)
+            return SqlValue(syntax.CallNode(name, (values[0].expression, number), span), type_)
 
         return self.strict([self.values(node.this, row)], later)
 

@@ -16,6 +16,7 @@ from ...source import Span
 from .expressions import common, converted, test
 from .scope import (
     Branch,
+    Case,
     Literals,
     SqlColumn,
     SqlTable,
@@ -28,8 +29,12 @@ from .scope import (
     variables,
     without_repeats,
 )
-from .text import NAME, RESERVED, WORDS, SqlText, different_names, free_name
+from .text import NAME, RESERVED, WORDS, SqlText, Unsupported, different_names, free_name
 from .types import type_name
+
+CLOCK = "now"
+TIME = SqlTable(CLOCK, (SqlColumn("time", typed.TIMESTAMP, False),), (frozenset(),))
+"""The built-in relation with the time, which has one row."""
 
 FEW_COLUMNS = 12
 """Of how many columns pairs are looked at for a key."""
@@ -83,6 +88,17 @@ class SqlProgram:
         if nullable:
             self.nullable.add(chosen)
         return SqlValue(syntax.VariableNode(chosen, span), type_, nullable)
+
+    def time(self, node: exp.Expr, is_date: bool) -> Case:
+        """Return the time of the batch, or its date, and the literal that gives it."""
+        span = self.span(node)
+        if self.tables.setdefault(CLOCK, TIME) is not TIME:
+            raise Unsupported("E0793", f"the time cannot be read beside a table `{CLOCK}`", node, "rename the table")
+        moment = self.variable(CLOCK, typed.TIMESTAMP, False, span)
+        literal = syntax.AtomNode(CLOCK, (moment.expression,), None, None, span)
+        if is_date:
+            moment = SqlValue(syntax.CallNode("to_date", (moment.expression,), span), typed.DATE)
+        return (literal,), moment
 
     def value_of(self, name: str) -> SqlValue:
         """Return a variable as a value."""
