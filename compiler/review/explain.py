@@ -349,6 +349,8 @@ class PlanExplainer:
             return "counts how often tuples have appeared that a recursion over several processes negates"
         if stratum.kind == "dead":
             return "tells the other processes which identities are dead"
+        if stratum.kind == "timed":
+            return "selected by a bound"
         return "not recursive" if stratum.rules else "has no rules, so it is empty"
 
     def recursion(self, stratum: TypedStratum) -> str:
@@ -441,6 +443,8 @@ class PlanExplainer:
             "depend on each other in a cycle, the batch is refused.",
             "entries": "Derivation sets. Each fact is stored once for every set of facts that it was derived from; a "
             "batch updates these derivations in any order, and each follows a cycle only once.",
+            "timed": "Bounds. Tuples of another relation are selected by comparing a column with a bound, such as the "
+            "time. When the bound moves, only those between where it was and where it is enter or leave.",
             "identities": "Identities. Each tuple is stored with a number that no other tuple had or will have.",
             "epochs": "Epochs. Each tuple is stored with the number of times that it has appeared, even if it is gone.",
             "dead": "Dead identities. Those of tuples that are gone are stored as ranges of numbers.",

@@ -86,7 +86,7 @@ def in_duckdb(query: str, rows: dict[str, list[tuple[Any, ...]]], now: datetime)
         return Counter(connection.execute(query).fetchall())
 
 
-@pytest.mark.parametrize("seed", seeds(20, 1000))
+@pytest.mark.parametrize("seed", seeds(10, 1000))
 def test_random_views(seed: int) -> None:
     """A view that is kept while rows change and the time moves has what DuckDB finds."""
     rng = random.Random(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -139,6 +140,24 @@ def test_follow(job: tuple[Path, str], tmp_path: Path) -> None:
     assert result["changes"]["live"] == {"inserted": 0, "deleted": 1}
     assert rest == ""
     assert run(job, "status")["commit"] == 2
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "UPDATE _rows_of_now SET time_ = 'soon'",
+        "UPDATE _rows_of_now SET time_ = x'00'",
+        "INSERT INTO _rows_of_now VALUES ('2026-01-01 00:00:00.000000')",
+    ],
+)
+def test_a_forged_time(forged: str, tmp_path: Path) -> None:
+    """A file whose time is none, or several, is damaged."""
+    path = tmp_path / "view.db"
+    flintlog.open(PROGRAM, path, as_of="2026-02-01").close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(forged)
+    with flintlog.open(PROGRAM, path) as view, pytest.raises(flintlog.JobError, match="has no single time; restore"):
+        view.apply()
 
 
 def test_in_python(tmp_path: Path) -> None:

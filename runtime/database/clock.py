@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..inputs.times import time_changes
 from ..job.shared_options import add_as_of
+from ..kernel.errors import JobError
 from ..row_kernel.batch import RowChanges
 from ..row_kernel.encodings import encoded
 from .schema import CLOCK
@@ -15,12 +16,15 @@ from .state import DatabaseState
 
 def with_time(database: DatabaseState, changes: RowChanges) -> RowChanges:
     """Return changes by table with those of the time, unless it is among them. Raise JobError if the time that is given
-    is before that of the state."""
+    is before that of the state, or if that is damaged."""
     clock = database.program.clock
     if clock is None or clock.table in changes:
         return changes
-    kept = [then for (then,) in database.rows(clock)]
-    made = time_changes(database.as_of, kept[0] if kept else None)
+    try:
+        (before,) = [then for (then,) in database.rows(clock)] or [None]
+    except (ValueError, TypeError) as error:
+        raise JobError(f"{database.path} is damaged: it has no single time; restore it from a copy") from error
+    made = time_changes(database.as_of, before)
     return {**changes, clock.table: [(op, (encoded(then, "timestamp"),)) for op, (then,) in made]}
 
 

@@ -259,6 +259,7 @@ def _kind_text(kind: str) -> str:
         "counted": "not recursive",
         "extremal": "recursive, by extrema",
         "acyclic": "recursive, in the order of groups",
+        "timed": "selected by a bound",
         "entries": "recursive, with derivation sets",
         "proofs": "recursive across processes, with live proofs",
         "identities": "identities of base facts",

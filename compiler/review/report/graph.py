@@ -144,4 +144,4 @@ def _lines(found: _Connection, href: Callable[[str, str], str]) -> list[tuple[st
 
 def _kind(stratum: TypedStratum) -> str:
     """Return the subtitle of a relation whose size is unknown."""
-    return {"counted": "", "aggregate": "aggregate"}.get(stratum.kind, "recursive")
+    return {"counted": "", "timed": "by the time", "aggregate": "aggregate"}.get(stratum.kind, "recursive")
